@@ -9,6 +9,7 @@ from typing import Any
 
 from qoslet.cli.commands import COMMANDS, module_of
 from qoslet.core.api.memory_annotations import KEYS, PREFIX, SIMULATE
+from qoslet.core.audit.finding import MEANINGS
 from qoslet.core.node.described.operating_systems import OPERATING_SYSTEMS
 from qoslet.core.node.documents.kubelet_config import READERS, UNUSED
 from qoslet.core.node.documents.kubelet_field_names import SINCE
@@ -96,6 +97,14 @@ def exit_codes() -> Iterator[str]:
             yield f"| `{command}` | {found[1].rstrip('.')} |"
 
 
+def audit_verdicts() -> Iterator[str]:
+    """The verdicts of ``qoslet audit``."""
+    yield "| verdict | means |"
+    yield "|---|---|"
+    for verdict, meaning in MEANINGS.items():
+        yield f"| `{verdict}` | {meaning} |"
+
+
 def pod_annotations() -> Iterator[str]:
     """Every annotation that qoslet reads from a pod."""
     yield "| annotation | value | decides |"
@@ -147,6 +156,7 @@ def _range(low: tuple[int, ...], high: tuple[int, ...], unit: str) -> str:
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "json documents": documents,
     "exit codes": exit_codes,
+    "audit verdicts": audit_verdicts,
     "annotations": pod_annotations,
     "kubelet fields": kubelet_fields,
     "own node": own_node,

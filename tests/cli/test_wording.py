@@ -46,6 +46,10 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "config": (("node.yaml", "kubelet.yaml", "--changed"), ("--changed", "-o", "yaml"), ("pods.yaml",)),
     "doctor": (("x",),),
+    "audit": (
+        ("-f", "pods.yaml", "--runtime", "runc-1.4.0", "--hierarchy", "v3"),
+        ("-o", "text"),
+    ),
     "apply": ((), ("pods.yaml", "--cgroup-root", "/")),
     "release": (("x",), ("--cgroup-root", "/")),
     "run": (

@@ -33,6 +33,21 @@ def recorded_cgroups(folder: str, members: Members) -> list[str]:
     return sorted(found)
 
 
+def kept_containers(folder: str) -> dict[tuple[str, str], tuple[str, bool]]:
+    """Pod UID and container name to the container's group and whether it runs, of the pods that are
+    recorded in a state folder in this boot."""
+    boot = this_boot()
+    found: dict[tuple[str, str], tuple[str, bool]] = {}
+    for record in _records(f"{folder}/{KEEPER}", PodRecord):
+        if record.boot != boot:
+            continue
+        for name, path in record.cgroups.items():
+            main = record.processes.get(name)
+            runs = main is not None and start_time(main.pid) == main.start
+            found[record.spec.uid, name] = path, runs
+    return found
+
+
 def _holds(record: PodRecord, name: str, path: str, members: Members) -> bool:
     """Whether a container's group is as its record says."""
     try:

@@ -12,6 +12,7 @@ NAMES = (
     "explanation",
     "cri",
     "oci",
+    "audit",
     "apply",
     "release",
     "config",

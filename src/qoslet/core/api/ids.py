@@ -1,4 +1,4 @@
-"""UIDs of pods and IDs of containers: generated and checked.
+"""UIDs of pods and IDs of containers: generated and checked, and what a status says of them.
 
 Both become directory and unit names, so what may stand in them is decided here, before any
 path is built from them.
@@ -6,7 +6,7 @@ path is built from them.
 
 from __future__ import annotations
 
-from qoslet.core.api.schema import shown
+from qoslet.core.api.schema import ContainerStatusShape, PodStatusShape, shown
 
 UID_NAMESPACE = "59097973-9a69-57c5-aa1b-ae312efd0fa4"
 """Generated UIDs are the UUIDv5 of ``NAMESPACE/NAME`` in this one (UUIDv5 of DNS name qoslet)."""
@@ -62,3 +62,24 @@ def container_id_fault(identity: str) -> str | None:
     if good and ".." not in identity and len(identity) <= CONTAINER_ID_MAX:
         return None
     return f"{shown(identity)!r} is not a container ID"
+
+
+def status_lists(
+    status: PodStatusShape,
+) -> tuple[tuple[str, list[ContainerStatusShape] | None], ...]:
+    """The lists of container statuses, each with its field."""
+    return (
+        ("containerStatuses", status.container_statuses),
+        ("initContainerStatuses", status.init_container_statuses),
+        ("ephemeralContainerStatuses", status.ephemeral_container_statuses),
+    )
+
+
+def running_of(status: PodStatusShape) -> dict[str, bool]:
+    """Whether each container runs now, as far as the status tells."""
+    return {
+        one.name: "running" in one.state
+        for _, statuses in status_lists(status)
+        for one in statuses or ()
+        if one.name and isinstance(one.state, dict) and one.state
+    }

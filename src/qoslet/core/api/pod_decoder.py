@@ -19,7 +19,13 @@ from qoslet.core.api.container_resources import (
     is_subdomain,
     one_of,
 )
-from qoslet.core.api.ids import container_id_fault, generated_uid, uid_fault
+from qoslet.core.api.ids import (
+    container_id_fault,
+    generated_uid,
+    running_of,
+    status_lists,
+    uid_fault,
+)
 from qoslet.core.api.owners import maker_of
 from qoslet.core.api.pod import (
     NO_POD_LEVEL,
@@ -35,7 +41,6 @@ from qoslet.core.api.pod import (
 )
 from qoslet.core.api.schema import (
     ContainerShape,
-    ContainerStatusShape,
     Metadata,
     PodShape,
     PodSpecShape,
@@ -160,7 +165,7 @@ class PodReader:
     def _ids(self, status: PodStatusShape, faults: list[FieldFault]) -> dict[str, str]:
         """Container name to the runtime's id, from every status list."""
         ids: dict[str, str] = {}
-        for field, statuses in _status_lists(status):
+        for field, statuses in status_lists(status):
             for index, container_status in enumerate(statuses or ()):
                 if container_status.container_id and container_status.name:
                     identity = container_status.container_id.rpartition("://")[2]
@@ -186,6 +191,7 @@ class PodReader:
             hint = "a pod needs at least one container"
             faults.append(FieldFault(path, message, hint, missing=True))
         containers: list[Container] = []
+        running = running_of(status) if ids else {}
         seen: dict[str, str] = {}
         for field, role, shapes in (
             ("spec.initContainers", "init", spec.init_containers),
@@ -208,9 +214,8 @@ class PodReader:
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 actual: Role = _role(role, shape)
-                containers.append(
-                    Container(name, actual, path, resources, ids.get(name), decoded.defaulted)
-                )
+                known = ids.get(name), decoded.defaulted, running.get(name)
+                containers.append(Container(name, actual, path, resources, *known))
         return containers
 
     def _container_name(
@@ -241,7 +246,7 @@ class PodReader:
         notes: list[FieldFault],
     ) -> ContainerResources:
         """The actual resources of the container in the status, if it has them."""
-        for field, statuses in _status_lists(status):
+        for field, statuses in status_lists(status):
             for index, container_status in enumerate(statuses or ()):
                 if container_status.name == name:
                     path = f"status.{field}[{index}]"
@@ -333,16 +338,6 @@ class PodReader:
 _NO_SPEC = PodSpecShape()
 _NO_STATUS = PodStatusShape()
 _NO_METADATA = Metadata()
-
-
-def _status_lists(
-    status: PodStatusShape,
-) -> tuple[tuple[str, list[ContainerStatusShape] | None], ...]:
-    return (
-        ("containerStatuses", status.container_statuses),
-        ("initContainerStatuses", status.init_container_statuses),
-        ("ephemeralContainerStatuses", status.ephemeral_container_statuses),
-    )
 
 
 def _role(role: str, shape: ContainerShape) -> Role:

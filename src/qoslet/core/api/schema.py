@@ -105,6 +105,7 @@ class ContainerStatusShape(Struct, gc=False):
 
     name: str | None = None
     container_id: str | None = msgspec.field(default=None, name="containerID")
+    state: Any = None
     resources: Raw = NOTHING
     allocated_resources: Raw = msgspec.field(default=NOTHING, name="allocatedResources")
 

@@ -204,7 +204,7 @@ def as_release_sees(policy: NodePolicy, pod: Pod) -> Pod:
     containers = pod.containers
     if not sidecars:
         containers = tuple(
-            Container(c.name, "init", c.field, c.resources, c.id, c.defaulted)
+            Container(c.name, "init", c.field, c.resources, c.id, c.defaulted, c.runs)
             if c.role == "sidecar"
             else c
             for c in containers

@@ -1,0 +1,135 @@
+"""An audit of this machine: the plan of its pods against its cgroups, looked at again where
+something is off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.app.own_tree import keeps_pods, own_containers
+from qoslet.core.audit.audit import audit, read_request, settled, unit_names
+from qoslet.core.audit.finding import AuditReport, Unread
+from qoslet.core.audit.live import LiveSource, LiveTree, ReadRequest, Units
+from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.node.resolve import as_written
+from qoslet.errors import CannotDo
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.app.inputs import Inputs
+    from qoslet.core.resources.cgroup_tree import Plan
+    from qoslet.host.cgroupfs.audit_reader import CgroupReader
+
+AGAIN_SECONDS = 0.25
+"""How long after the first look what was off is looked at again."""
+
+
+class LiveMachine:
+    """This machine as the source of an audit."""
+
+    def __init__(self, reader: CgroupReader, systemd: bool) -> None:
+        self._reader = reader
+        self._systemd = systemd
+
+    def read(self, request: ReadRequest) -> LiveTree:
+        """The cgroups of a request."""
+        return self._reader.read(request)
+
+    def units(self, names: Sequence[str], properties: Iterable[str]) -> Mapping[str, Units]:
+        """The properties of units; none where systemd does not run."""
+        if not self._systemd or not names:
+            return {}
+        from qoslet.host.systemd.show_units import show_units
+
+        return show_units(names, properties)
+
+
+class Audited(Struct, frozen=True):
+    """A plan and what its audit found."""
+
+    plan: Plan
+    report: AuditReport
+
+
+def audit_machine(plan: Plan, allocated: Callable[[], Plan] | None = None) -> Audited:
+    """Compare this machine with a plan. ``allocated`` plans with the resources that the statuses
+    say are allocated, for resizes on their way. Raises CannotDo where nothing can be read."""
+    from qoslet.app.node import needs_linux
+    from qoslet.host.cgroupfs.audit_reader import CgroupReader
+    from qoslet.host.cgroupfs.mounted import mounted
+
+    needs_linux(plan.node)
+    here = mounted()
+    if here.hierarchy is None:
+        raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
+    if here.hierarchy != plan.node.hierarchy:
+        raise CannotDo(
+            f"the node is described with cgroup {plan.node.hierarchy}, this machine has {here.hierarchy}",
+            hint="remove host.hierarchy or --hierarchy",
+        )
+    mounts = here.mounts if here.hierarchy == "v1" else {"unified": here.unified or ""}
+    source = LiveMachine(CgroupReader(here.hierarchy, mounts), plan.node.driver == "systemd")
+    plan = own_containers(plan)
+    return audit_source(plan, source, mounts, allocated, pause=time.sleep)
+
+
+def audit_source(
+    plan: Plan,
+    source: LiveSource,
+    mounts: Mapping[str, str],
+    allocated: Callable[[], Plan] | None = None,
+    *,
+    pause: Callable[[float], None] | None = None,
+) -> Audited:
+    """Compare a source with a plan. With ``pause``, what is off is looked at again after it; without
+    it the source does not change. Raises CannotDo."""
+    report = _look(plan, source, mounts)
+    if pause is not None and report.findings:
+        pause(AGAIN_SECONDS)
+        report = settled(report, _look(plan, source, mounts))
+    if allocated is not None and any(one.counts for one in report.findings):
+        report = without_resizes(report, plan, allocated())
+    return Audited(plan, report)
+
+
+def _look(plan: Plan, source: LiveSource, mounts: Mapping[str, str]) -> AuditReport:
+    live = source.read(read_request(plan))
+    units: Mapping[str, Units] = {}
+    unread: tuple[Unread, ...] = ()
+    names, properties = unit_names(plan, live)
+    try:
+        units = source.units(names, properties)
+    except CannotDo as error:
+        unread = (Unread("", "unit properties", str(error)),)
+    report = audit(plan, live, units, mounts)
+    return replace(report, unread=(*report.unread, *unread))
+
+
+def audit_inputs(args: argparse.Namespace) -> Audited:
+    """The audit of what the options name. Raises QosletError."""
+    from qoslet.app.inputs import read
+
+    if args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root):
+        args.runtime = "process"
+    inputs = read(args, args.filename)
+    if args.runtime == "process":
+        inputs = replace(inputs, node=as_written(inputs.node))
+    can_ask = args.resources == "spec" and args.filename and "-" not in args.filename
+    allocated = partial(_allocated, args, inputs) if can_ask else None
+    return audit_machine(inputs.plan(), allocated)
+
+
+def _allocated(args: argparse.Namespace, inputs: Inputs) -> Plan:
+    """The plan with the resources that the statuses say are allocated."""
+    from qoslet.core.api.manifest import Options
+    from qoslet.host.files.manifests import load
+
+    options = Options(args.expand, True, inputs.node.name, selector=args.selector)
+    pods = load(args.filename, options, recursive=args.recursive).pods
+    return replace(inputs, pods=pods).plan()

@@ -1,0 +1,49 @@
+"""A plan completed by what qoslet itself keeps of a tree: where its containers are, and which run."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from qoslet.app.recorded import kept_containers
+from qoslet.core.cgroup.names import is_below
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.errors import CannotDo
+from qoslet.host.state.folder import KEEPER, state_folder
+
+
+def keeps_pods(root: str) -> bool:
+    """Whether an agent of qoslet keeps, or has kept, pods below a cgroup root as processes."""
+    return bool(_kept(root))
+
+
+def _kept(root: str) -> dict[tuple[str, str], tuple[str, bool]]:
+    try:
+        folder = state_folder(root, KEEPER)
+    except CannotDo:
+        return {}
+    return kept_containers(folder)
+
+
+def own_containers(plan: Plan) -> Plan:
+    """The plan with the paths of containers that qoslet's records name."""
+    kept = _kept(plan.node.kubelet.cgroup_root)
+    if not kept:
+        return plan
+    return replace(plan, cgroups=tuple(_completed(cgroup, kept) for cgroup in plan.cgroups))
+
+
+def _completed(cgroup: Cgroup, kept: dict[tuple[str, str], tuple[str, bool]]) -> Cgroup:
+    pod, container = cgroup.pod, cgroup.container
+    if pod is None or container is None:
+        return cgroup
+    found = kept.get((pod.uid, container.name))
+    if found is None:
+        return cgroup
+    path, runs = found
+    leaf = path.rpartition("/")[2]
+    return replace(
+        cgroup,
+        path=path,
+        unit=leaf if leaf.endswith(".scope") and is_below(path, "/") else None,
+        container=replace(container, runs=runs),
+    )

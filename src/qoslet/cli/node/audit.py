@@ -1,0 +1,96 @@
+"""``qoslet audit``: whether the cgroups of this node are what its pods and configuration say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import (
+    add_document_arguments,
+    add_drawing_arguments,
+    add_node_arguments,
+    add_output_argument,
+    add_schema_argument,
+    emit_lines,
+    screen,
+)
+from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.audit.finding import AuditReport
+    from qoslet.core.resources.cgroup_tree import Plan
+
+FORMS = ("table", "json", "yaml", "sarif", "junit")
+USAGE = "[OPTION]... [POD[/CONTAINER]|/CGROUP] -f FILE"
+EPILOG = """\
+examples:
+  qoslet audit -f pods.json --node kubelet.yaml --node node.yaml
+  qoslet audit web/app -f pods.json --node kubelet.yaml
+  qoslet audit /sys/fs/cgroup/kubepods.slice -f pods.json --node kubelet.yaml
+  qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
+
+It only reads. It reads twice what differs: a change on its way is pending, not a fault.
+
+exit code: 0 as planned, 1 a finding of warning or above, 2 bad input or no pods, 3 nothing could
+be read
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "target",
+        metavar="POD[/CONTAINER]|/CGROUP",
+        nargs="?",
+        help="Print only what is found at a pod, a container, or a cgroup and below it",
+    )
+    parser.add_argument("-n", "--namespace", metavar="NAME", help="Namespace of the pod")
+    add_output_argument(parser, FORMS)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
+    )
+    add_schema_argument(parser)
+    add_document_arguments(parser, positional=False, namespace=False)
+    add_node_arguments(parser)
+    add_drawing_arguments(parser, exact=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, plan, compare and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("audit").encode())
+        return EXIT_OK
+    from qoslet.app.audit import audit_inputs
+
+    audited = audit_inputs(args)
+    plan, report = audited.plan, audited.report
+    if args.target is not None:
+        from qoslet.core.audit.target import only
+
+        report = only(report, plan, args.target, args.namespace)
+    _print(args, plan, report)
+    if any(one.counts for one in report.findings):
+        return EXIT_NO
+    return EXIT_OK if report.compared else EXIT_CANNOT
+
+
+def _print(args: argparse.Namespace, plan: Plan, report: AuditReport) -> None:
+    if args.output == "table":
+        from qoslet.render.text.audit import draw
+
+        emit_lines(draw(plan, report, screen(args), args.verbose), screen(args))
+        return
+    from qoslet.render.documents import audit as documents
+    from qoslet.render.documents.plan import encode, encode_yaml
+
+    if args.output == "junit":
+        emit(documents.junit_document(report))
+    elif args.output == "sarif":
+        emit(encode(documents.sarif_document(report)))
+    else:
+        document = documents.audit_document(plan, report)
+        emit(encode(document) if args.output == "json" else encode_yaml(document))

@@ -1,0 +1,215 @@
+"""The audit itself: what is to be read, and what was read against the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.controllers import controller_findings
+from qoslet.core.audit.finding import AuditReport, Finding, Unread
+from qoslet.core.audit.groups import (
+    MatchedGroups,
+    driver_findings,
+    match,
+    missing_finding,
+    other_driver,
+    partly_missing,
+    surplus_findings,
+)
+from qoslet.core.audit.left_behind import may_be_left
+from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
+from qoslet.core.audit.processes import oom_finding, process_findings
+from qoslet.core.audit.protection import FILES, ineffective
+from qoslet.core.audit.repair import Repair
+from qoslet.core.audit.values import Values
+from qoslet.core.audit.weights import with_split
+from qoslet.core.cgroup.interface_files import controller, property_of
+from qoslet.core.cgroup.names import is_below
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+
+
+def read_request(plan: Plan) -> ReadRequest:
+    """What has to be read for the audit of a plan."""
+    context = _context(plan, LiveTree({}), {}, {})
+    files: dict[str, tuple[str, ...]] = {}
+    oom: list[str] = []
+    above: set[str] = set()
+    hierarchy = plan.node.hierarchy
+    for cgroup in plan.cgroups:
+        if cgroup.path is None:
+            continue
+        names = [setting.file for setting in cgroup.settings]
+        names += may_be_left(context.level(cgroup), hierarchy)
+        if cgroup.level != "container" and hierarchy == "v2":
+            names.append(SUBTREE)
+        files[cgroup.path] = tuple(dict.fromkeys(names))
+        if cgroup.oom_score_adj is not None:
+            oom.append(cgroup.path)
+        path = cgroup.path
+        while path:
+            path = path.rpartition("/")[0]
+            above.add(path or "/")
+    outside = above - files.keys() if hierarchy == "v2" else set()
+    for path in outside:
+        files[path] = (SUBTREE, *FILES)
+    root = context.root_path
+    whole = plan.node.kubelet.cgroups_per_qos
+    walk = (root, other_driver(context)[1]) if whole else ()
+    alone = tuple(path for path in files if not any(_within(path, one) for one in walk))
+    return ReadRequest(walk, alone, files, _sandbox_files(plan), frozenset(oom))
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or is_below(path, root)
+
+
+def _sandbox_files(plan: Plan) -> tuple[str, ...]:
+    """The files of cgroups that the plan does not name: they may be sandboxes."""
+    left = may_be_left("sandbox", plan.node.hierarchy)
+    for cgroup in plan.cgroups:
+        if cgroup.level == "sandbox":
+            return tuple(dict.fromkeys((*(one.file for one in cgroup.settings), *left)))
+    return ()
+
+
+def unit_names(plan: Plan, live: LiveTree) -> tuple[list[str], list[str]]:
+    """The units whose properties an audit compares, and the names of the properties."""
+    if plan.node.driver != "systemd":
+        return [], []
+    matched = match(_context(plan, live, {}, {}))
+    units = [
+        cgroup.unit
+        for path, cgroup in matched.planned.items()
+        if cgroup.unit is not None and path in live.cgroups
+    ]
+    node = plan.node
+    files = {file for cgroup in matched.planned.values() for file in _files(plan, cgroup)}
+    names = {property_of(file, node.hierarchy, node.host.systemd) for file in files}
+    return units, sorted(name for name in names if name is not None)
+
+
+def _files(plan: Plan, cgroup: Cgroup) -> Iterator[str]:
+    yield from (setting.file for setting in cgroup.settings)
+    yield from may_be_left("kubepods", plan.node.hierarchy)
+
+
+def audit(
+    plan: Plan,
+    live: LiveTree,
+    units: Mapping[str, Units],
+    mounts: Mapping[str, str],
+) -> AuditReport:
+    """Compare a plan with what was read. ``mounts``: v1 controller to mount point, or ``unified`` to
+    that of v2."""
+    context = _context(plan, live, units, mounts)
+    matched = match(context)
+    values = Values(context)
+    findings = list(driver_findings(context))
+    lacking: dict[str, frozenset[str]] = {}
+    for finding, names in controller_findings(context, matched.planned):
+        findings.append(finding)
+        lacking[finding.path] = names
+    if not any(one.verdict == "driver" and "does not exist" in one.message for one in findings):
+        findings += _absent(context)
+    for path, cgroup in matched.planned.items():
+        found = live.cgroups.get(path)
+        if found is None:
+            continue
+        partly = partly_missing(context, cgroup, found)
+        if partly is not None:
+            findings.append(partly)
+        for one in values.compare(cgroup, found):
+            gone = one.file is not None and one.found is None
+            if gone and _lacks(path, controller(one.file or ""), found.missing, lacking):
+                continue
+            findings.append(one)
+        findings += process_findings(context, cgroup, found)
+        oom = oom_finding(context, cgroup, found)
+        values.compared += found.oom_score_adj is not None and cgroup.oom_score_adj is not None
+        if oom is not None:
+            findings.append(oom)
+    findings += surplus_findings(context, matched)
+    findings += ineffective(context, matched.planned, {(one.path, one.file) for one in findings})
+    ordered = tuple(with_split(context, matched.planned, findings))
+    return AuditReport(
+        values.compared, len(live.cgroups), ordered, _unread(live), _notes(context, matched)
+    )
+
+
+def _lacks(
+    path: str, name: str, missing: Collection[str], lacking: Mapping[str, frozenset[str]]
+) -> bool:
+    """Whether a file is absent since its controller is, which a finding above says."""
+    if name in missing:
+        return True
+    while path:
+        path = path.rpartition("/")[0]
+        if name in lacking.get(path or "/", ()):
+            return True
+    return False
+
+
+def _absent(context: AuditContext) -> Iterator[Finding]:
+    """Planned cgroups that are absent, the topmost of each subtree."""
+    absent: set[str] = set()
+    unreadable = {one.path for one in context.live.unread if not one.file}
+    for cgroup in context.plan.cgroups:
+        path = cgroup.path
+        if path is None or path in context.live.cgroups or path in unreadable:
+            continue
+        if any(_within(path, one) for one in absent | unreadable):
+            continue
+        container = cgroup.container
+        if container is not None and not container.runs:
+            continue
+        absent.add(path)
+        yield missing_finding(context, cgroup, path)
+
+
+def _unread(live: LiveTree) -> tuple[Unread, ...]:
+    rows = list(live.unread)
+    for path, group in live.cgroups.items():
+        rows += [Unread(path, file, error) for file, error in group.unread.items()]
+    return tuple(rows)
+
+
+def _notes(context: AuditContext, matched: MatchedGroups) -> tuple[str, ...]:
+    if not matched.unknown:
+        return ()
+    pods = len(matched.unknown)
+    count = "1 pod" if pods == 1 else f"{pods} pods"
+    advice = "no status has their IDs; use kubectl get pods -o json"
+    return (f"containers of {count} were not compared: {advice}",)
+
+
+def _context(
+    plan: Plan, live: LiveTree, units: Mapping[str, Units], mounts: Mapping[str, str]
+) -> AuditContext:
+    node = plan.node
+    systemd = (node.host.systemd or 999) if node.driver == "systemd" else None
+    return AuditContext(plan, live, units, Repair(node.hierarchy, mounts, systemd))
+
+
+def settled(first: AuditReport, second: AuditReport) -> AuditReport:
+    """What two looks at a node, one shortly after the other, found: what was in both with the same
+    value stands, what changed meanwhile is pending."""
+    before = {one.key: one for one in first.findings}
+    findings = []
+    for one in second.findings:
+        old = before.get(one.key)
+        if old is not None and old.found == one.found:
+            findings.append(one)
+            continue
+        was = "not there" if old is None else old.found
+        message = f"{one.message} (it changed while the node was read: it was {was})"
+        if old is None:
+            message = f"{one.message} (it appeared while the node was read)"
+        findings.append(pending(one, message))
+    return replace(second, findings=tuple(findings))
+
+
+def pending(finding: Finding, message: str) -> Finding:
+    """The finding as a change on its way."""
+    return replace(finding, verdict="pending", severity="info", message=message)

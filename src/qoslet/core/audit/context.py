@@ -1,0 +1,78 @@
+"""What every comparison of one audit needs: the plan, its node, the tree that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
+from qoslet.core.audit.live import LiveTree, Units
+from qoslet.core.audit.repair import Repair
+from qoslet.core.audit.writers import Ownership, level_of, ownership
+from qoslet.core.cgroup.names import concrete, root_of, to_cgroupfs
+from qoslet.core.node.node import Node
+from qoslet.core.problem import Severity
+from qoslet.core.reconcile.file_writers import Level
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+
+
+class AuditContext(Struct, frozen=True):
+    """The plan and what was read. ``units`` holds the properties of units by name."""
+
+    plan: Plan
+    live: LiveTree
+    units: Mapping[str, Units]
+    repair: Repair
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self.plan.node
+
+    @property
+    def root(self) -> str:
+        """The abstract name of the cgroup of all pods."""
+        kubelet = self.node.kubelet
+        return to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+
+    @property
+    def root_path(self) -> str:
+        """Its path."""
+        kubelet = self.node.kubelet
+        parts = root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos)
+        return concrete(parts, self.node.driver)
+
+    def level(self, cgroup: Cgroup) -> Level:
+        """The level of a planned cgroup in the table of writers."""
+        return level_of(cgroup, self.root)
+
+    def owner(self, cgroup: Cgroup, file: str) -> Ownership:
+        """Who owns a file of a planned cgroup."""
+        return ownership(cgroup, file, self.node, self.root)
+
+    def finding(
+        self,
+        verdict: Verdict,
+        cgroup: Cgroup,
+        path: str,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        hint: str = "",
+        fix: str | None = None,
+    ) -> Finding:
+        """A finding about a planned cgroup as a whole."""
+        pod, container = cgroup.pod, cgroup.container
+        return Finding(
+            verdict=verdict,
+            severity=severity or SEVERITIES.get(verdict, "warning"),
+            name=cgroup.name,
+            path=path,
+            unit=cgroup.unit,
+            pod=None if pod is None else (pod.namespace, pod.name),
+            container=None if container is None else container.name,
+            message=message,
+            hint=hint,
+            fix=fix,
+        )

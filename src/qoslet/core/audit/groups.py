@@ -1,0 +1,277 @@
+"""Which cgroups are there that should not be, and which are not there that should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
+from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.cgroup.names import (
+    SLICE,
+    concrete,
+    from_systemd,
+    is_below,
+    root_of,
+    to_cgroupfs,
+)
+from qoslet.core.resources.cgroup_tree import Cgroup
+
+CONMON = "crio-conmon-"
+"""Scopes of CRI-O's monitors stand beside the containers."""
+
+
+class MatchedGroups(Struct, frozen=True):
+    """Planned cgroups by their paths, sandboxes among them, and cgroups that no row plans: the
+    topmost of each subtree. ``unknown`` are pods of which some containers' IDs are not known."""
+
+    planned: Mapping[str, Cgroup]
+    surplus: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def match(context: AuditContext) -> MatchedGroups:
+    """Which planned cgroup each cgroup is. In a pod's cgroup, the one that no status names is
+    its sandbox."""
+    planned = {cgroup.path: cgroup for cgroup in context.plan.cgroups if cgroup.path is not None}
+    unnamed: dict[str, int] = {}
+    sandboxes: dict[str, Cgroup] = {}
+    parents: dict[str, str] = {}
+    for cgroup in context.plan.cgroups:
+        pod = cgroup.pod
+        if cgroup.level == "pod" and pod is not None and cgroup.path is not None:
+            parents[pod.uid] = cgroup.path
+        elif cgroup.level == "sandbox" and pod is not None:
+            sandboxes[pod.uid] = cgroup
+        elif cgroup.path is None and pod is not None:
+            unnamed[pod.uid] = unnamed.get(pod.uid, 0) + 1
+    surplus = _surplus(context, planned)
+    by_parent: dict[str, list[str]] = {}
+    for path in surplus:
+        by_parent.setdefault(path.rpartition("/")[0], []).append(path)
+    unknown = []
+    for uid, parent in parents.items():
+        found = by_parent.get(parent, [])
+        sandbox = sandboxes.get(uid)
+        if unnamed.get(uid) and found:
+            # any of them may be a container whose ID no status has
+            unknown.append(parent)
+            surplus = [path for path in surplus if path not in found]
+        elif sandbox is not None and found:
+            one = _sandbox_of(context, sandbox, found)
+            if one is not None:
+                planned[one] = replace(sandbox, path=one, unit=_unit(context, one))
+                surplus = [path for path in surplus if path != one]
+    return MatchedGroups(planned, tuple(surplus), tuple(unknown))
+
+
+def _unit(context: AuditContext, path: str) -> str | None:
+    return path.rpartition("/")[2] if context.node.driver == "systemd" else None
+
+
+def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
+    """The topmost cgroups below the root of all pods that are neither planned nor inside a planned
+    container."""
+    root, kubelet = context.root_path, context.node.kubelet
+    if not kubelet.cgroups_per_qos:
+        return []
+    found: list[str] = []
+    above: set[str] = set()
+    for path in planned:
+        while "/" in path[1:]:
+            path = path.rpartition("/")[0]
+            above.add(path)
+    for path in context.live.cgroups:
+        if path in planned or path in above or not is_below(path, root):
+            continue
+        parent = path.rpartition("/")[0]
+        owner = planned.get(parent)
+        inside = owner is None and parent != root and parent not in above
+        if inside or (owner is not None and owner.level == "container"):
+            continue
+        if not path.rpartition("/")[2].startswith(CONMON):
+            found.append(path)
+    return found
+
+
+def _sandbox_of(context: AuditContext, sandbox: Cgroup, paths: Sequence[str]) -> str | None:
+    """The cgroup that is the sandbox: named as a runtime names containers, with a process, with
+    the planned values, made first."""
+    live = context.live.cgroups
+    named = [path for path in paths if _is_container(path.rpartition("/")[2])]
+
+    def order(path: str) -> tuple[bool, int, int]:
+        group = live[path]
+        off = sum(group.values.get(one.file) != one.applied for one in sandbox.settings)
+        return not group.processes, off, group.identity
+
+    return min(named, key=order, default=None)
+
+
+def _is_container(leaf: str) -> bool:
+    """Whether a cgroup has the name of a runtime's container: its ID of hexadecimal digits."""
+    identity = leaf.removesuffix(".scope").rpartition("-")[2]
+    return len(identity) >= 12 and all(letter in "0123456789abcdef" for letter in identity)
+
+
+def is_pod(path: str) -> bool:
+    """Whether a cgroup has the name of a pod's."""
+    leaf = path.rpartition("/")[2]
+    if leaf.endswith(SLICE):
+        return from_systemd(leaf)[-1:] != () and "-pod" in leaf
+    return leaf.startswith("pod") and len(leaf) > len("pod")
+
+
+def _abstract(context: AuditContext, path: str) -> str:
+    """The name of a cgroup that is not planned."""
+    leaf = path.rpartition("/")[2]
+    if context.node.driver == "systemd" and leaf.endswith(SLICE):
+        return to_cgroupfs(_systemd_name(leaf))
+    return path
+
+
+def _systemd_name(leaf: str) -> tuple[str, ...]:
+    """The components of a slice; a pod's UID, whose dashes are underscores, stays whole."""
+    return from_systemd(leaf)
+
+
+def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[Finding]:
+    """Orphans and foreign cgroups."""
+    names = {
+        one.pod.uid: one.name for one in context.plan.cgroups if one.level == "pod" and one.pod
+    }
+    for path in matched.surplus:
+        processes, groups = _below(context, path)
+        what = _count(processes, "process", "processes")
+        below = f" and {_count(groups, 'cgroup', 'cgroups')} below" if groups else ""
+        parent = matched.planned.get(path.rpartition("/")[0])
+        inside_pod = parent is not None and parent.level == "pod"
+        uid = _uid(path)
+        fix = context.repair.remove(path, _unit(context, path)) if not processes else None
+        hint = "" if fix else "end its processes through whatever started them; then remove it"
+        pod = None
+        if inside_pod and parent is not None and parent.pod is not None:
+            pod = (parent.pod.namespace, parent.pod.name)
+        if is_pod(path) and not inside_pod:
+            verdict: Verdict = "orphan"
+            planned = names.get(uid)
+            message = f"no pod has UID {uid}; it has {what}{below}"
+            if planned is not None:
+                message = f"the pod of UID {uid} belongs to {planned}; this has {what}{below}"
+            reset = "the kubelet, when it cleans up, every 2 seconds"
+            source = "kubelet pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
+        else:
+            verdict, reset, source = "foreign", "nothing removes it", None
+            message = f"no pod accounts for this cgroup, which has {what}{below}"
+        yield Finding(
+            verdict=verdict,
+            severity=SEVERITIES.get(verdict, "warning"),
+            name=_abstract(context, path),
+            path=path,
+            unit=_unit(context, path),
+            pod=pod,
+            message=message,
+            hint=hint,
+            fix=fix,
+            reset_by=reset,
+            source=source,
+        )
+
+
+def _uid(path: str) -> str:
+    leaf = path.rpartition("/")[2]
+    if leaf.endswith(SLICE):
+        return leaf.removesuffix(SLICE).rpartition("-pod")[2].replace("_", "-")
+    return leaf.removeprefix("pod")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number or 'no'} {one if number == 1 else many}"
+
+
+def _below(context: AuditContext, path: str) -> tuple[int, int]:
+    """The processes in and below a cgroup, and the cgroups below it."""
+    processes = context.live.cgroups[path].processes or 0
+    groups = 0
+    for other, group in context.live.cgroups.items():
+        if is_below(other, path):
+            groups += 1
+            processes += group.processes or 0
+    return processes, groups
+
+
+def other_driver(context: AuditContext) -> tuple[str, str]:
+    """The other driver, and the path that the root of all pods would have with it."""
+    node = context.node
+    other = "cgroupfs" if node.driver == "systemd" else "systemd"
+    parts = root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
+    return other, concrete(parts, "cgroupfs" if other == "cgroupfs" else "systemd")
+
+
+def driver_findings(context: AuditContext) -> Iterator[Finding]:
+    """The tree of the other driver, where it stands."""
+    if not context.node.kubelet.cgroups_per_qos:
+        return
+    other, path = other_driver(context)
+    group = context.live.cgroups.get(path)
+    if group is None or path == context.root_path:
+        return
+    processes, groups = _below(context, path)
+    absent = context.root_path not in context.live.cgroups
+    used = processes > 0 or absent
+    verdict: Verdict = "driver" if used else "stale"
+    what = _count(processes, "process", "processes")
+    message = f"the tree of the {other} driver, with {groups} cgroups and {what}"
+    if absent:
+        message += f"; {context.root_path}, that of {context.node.driver}, does not exist"
+    else:
+        message += f"; the node uses {context.node.driver}"
+    advice = f"set cgroupDriver: {other} in what is audited, or drain the node and restart it"
+    yield Finding(
+        verdict=verdict,
+        severity=SEVERITIES.get(verdict, "warning"),
+        name=context.root,
+        path=path,
+        unit=path.rpartition("/")[2] if other == "systemd" else None,
+        message=message,
+        hint=advice if used else "",
+        fix=None if used else context.repair.remove(path),
+        reset_by="nothing removes it; a restart of the machine does",
+    )
+
+
+def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding:
+    """A planned cgroup that is absent."""
+    below = sum(
+        1 for one in context.plan.cgroups if one.path is not None and is_below(one.path, path)
+    )
+    more = f", nor have the {below} planned below it" if below else ""
+    pod = cgroup.pod
+    hint, fix = "restart the pod: the kubelet and the runtime create it", None
+    if pod is None:
+        hint = "the kubelet creates it at its start"
+        fix = context.repair.create(path, tuple(_controllers(cgroup)))
+    elif cgroup.container is not None:
+        hint = "restart the container: its runtime creates it"
+    message = f"the cgroup does not exist{more}"
+    return context.finding("missing", cgroup, path, message, hint=hint, fix=fix)
+
+
+def partly_missing(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding | None:
+    """A cgroup that is absent in some v1 hierarchy in which values are planned for it."""
+    needed = [name for name in live.missing if name in _controllers(cgroup)]
+    if not needed:
+        return None
+    names = ", ".join(needed)
+    finding = context.finding(
+        "missing", cgroup, live.path, f"the cgroup does not exist in the hierarchy of {names}"
+    )
+    fix = context.repair.create(live.path, tuple(needed))
+    return replace(finding, fix=fix, hint="then write its values, which are those of a new cgroup")
+
+
+def _controllers(cgroup: Cgroup) -> list[str]:
+    return list(dict.fromkeys(one.file.partition(".")[0] for one in cgroup.settings))

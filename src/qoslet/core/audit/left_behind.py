@@ -1,0 +1,109 @@
+"""Values that a feature, a limit or an older kubelet left: which file tells of which cause.
+
+Source: KEP-2570 "Graduation, rollback" and pull requests 138903, 140267 (what switching MemoryQoS off
+leaves); pull request 138187 (a limit that was removed by an in-place resize stays); kubelet
+cm/qos_container_manager_linux.go and node_container_manager_linux.go (values that stop being
+written are not cleared); pull request 141991 (a resize writes 0 to hugepage limits).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.interface_files import KNOBS, released
+from qoslet.core.reconcile.file_writers import Level
+
+
+class LeftBehind(Struct, frozen=True):
+    """Files by their beginnings at some levels: ``cause`` ends the sentence "left by …"."""
+
+    files: tuple[str, ...]
+    levels: tuple[Level, ...]
+    cause: str
+    clear: str
+    """What clears it, besides writing the file."""
+
+
+_PROTECTION = ("memory.min", "memory.low")
+_LIMITS = (
+    "memory.max",
+    "memory.limit_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "cpu.max",
+    "cpu.cfs_quota_us",
+)
+_RESTART = "restarting the pod clears it"
+
+TABLE: tuple[LeftBehind, ...] = (
+    LeftBehind(
+        ("memory.high",), ("pod", "container"),
+        "Memory QoS, which was in force when it was created", _RESTART,
+    ),
+    LeftBehind(
+        _PROTECTION, ("kubepods", "qos"),
+        "Memory QoS, which no longer sets it (kubelets before 1.37 do not clear it)",
+        "a kubelet of 1.37 clears it at its start",
+    ),
+    LeftBehind(
+        _PROTECTION, ("pod", "container"),
+        "Memory QoS, which was in force when it was created", _RESTART,
+    ),
+    LeftBehind(
+        (*_PROTECTION, "memory.high"), ("reserved",),
+        "Memory QoS, which no longer sets it", "nothing else clears it",
+    ),
+    LeftBehind(
+        ("memory.max", "memory.limit_in_bytes"), ("qos",),
+        "--qos-reserved, which is no longer set", "nothing else clears it",
+    ),
+    LeftBehind(
+        _LIMITS, ("pod", "container"),
+        "a limit that the pod no longer has (a resize cannot remove limits)", _RESTART,
+    ),
+    LeftBehind(
+        ("pids.max",), ("pod",), "--pod-max-pids, which is no longer set", _RESTART,
+    ),
+    LeftBehind(
+        (*_LIMITS, "pids.max", "cpu.", "hugetlb."), ("kubepods", "reserved"),
+        "a reservation that is no longer enforced", "nothing else clears it",
+    ),
+    LeftBehind(
+        ("cpuset.",), ("container", "kubepods"),
+        "another CPU or memory manager policy", _RESTART,
+    ),
+    LeftBehind(
+        ("memory.swap.max",), ("container",), "another memorySwap behavior", _RESTART,
+    ),
+    LeftBehind(
+        ("memory.oom.group",), ("container",), "another singleProcessOOMKill", _RESTART,
+    ),
+)  # fmt: skip
+"""The first row that fits counts."""
+
+_DEFAULTED = {
+    "container": ("pids.max",),
+    "sandbox": ("pids.max", "cpu.weight", "cpu.shares", "cpuset.", "memory.swap.max",
+                "memory.memsw.limit_in_bytes", "memory.oom.group"),
+}  # fmt: skip
+"""Files by their beginnings that runtimes and systemd set by default."""
+
+
+def left_behind(level: Level, file: str) -> LeftBehind | None:
+    """What leaves a value in a file that the plan does not set; None: nothing that is known."""
+    for row in TABLE:
+        if level in row.levels and file.startswith(row.files):
+            return row
+    return None
+
+
+def may_be_left(level: Level, hierarchy: str) -> tuple[str, ...]:
+    """The files of a cgroup that must be as new where the plan does not set them."""
+    skipped = _DEFAULTED.get(level, ())
+    files = (row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS)
+    return tuple(
+        file
+        for file in files
+        if file is not None
+        and released(file, hierarchy) is not None
+        and not (skipped and file.startswith(skipped))
+    )

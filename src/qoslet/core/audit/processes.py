@@ -1,0 +1,108 @@
+"""Processes where none may be, containers without one, and oom_score_adj."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.finding import Finding
+from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.reconcile.file_writers import resets, writer_of
+from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.rules.catalog import RULES
+
+OOM = "oom_score_adj"
+_MOST = 5
+
+
+def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Iterator[Finding]:
+    """The findings about the processes of a planned cgroup."""
+    holds = cgroup.level in ("container", "sandbox") or not _is_inner(context, cgroup)
+    if not holds and live.processes:
+        yield _foreign(context, cgroup, live)
+    if live.partial:
+        yield _partial(context, cgroup, live)
+    if cgroup.level == "container" and live.processes == 0 and _runs(cgroup):
+        message = "the container runs according to its pod's status, but no process is here"
+        hint = "its processes were moved: see the other findings, or restart the container"
+        yield context.finding("missing", cgroup, live.path, message, hint=hint)
+
+
+def _runs(cgroup: Cgroup) -> bool:
+    return cgroup.container is not None and cgroup.container.runs is True
+
+
+def _is_inner(context: AuditContext, cgroup: Cgroup) -> bool:
+    """Whether a cgroup holds other cgroups only. Reserved ones hold the daemons of the node."""
+    return context.level(cgroup) in ("kubepods", "qos", "pod")
+
+
+def _named(live: LiveCgroup, pids: tuple[int, ...]) -> str:
+    shown = [
+        f"{pid} ({live.commands[pid]})" if pid in live.commands else str(pid)
+        for pid in pids[:_MOST]
+    ]
+    more = len(pids) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
+    count = live.processes or 0
+    named = f": {_named(live, live.pids)}" if live.pids else ""
+    what = "a process" if count == 1 else f"{count} processes"
+    message = f"{what} in a cgroup that holds only other cgroups{named}"
+    finding = context.finding("foreign", cgroup, live.path, message)
+    return replace(
+        finding,
+        found=" ".join(map(str, live.pids)) or str(count),
+        reset_by="the kubelet kills them when it removes the cgroup"
+        if cgroup.level == "pod"
+        else "nothing moves them",
+        may_have=("a process with root's rights that wrote cgroup.procs",),
+        hint="move them back into their container's cgroup.procs, or end them",
+    )
+
+
+def _partial(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
+    message = f"in some v1 hierarchies only: process {_named(live, live.partial)}"
+    finding = context.finding("foreign", cgroup, live.path, message)
+    return replace(
+        finding,
+        found=" ".join(map(str, live.partial)),
+        may_have=("a process with root's rights that wrote cgroup.procs",),
+        reset_by="nothing moves them",
+        hint="compare /proc/PID/cgroup: all controllers of a container name the same cgroup",
+    )
+
+
+def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding | None:
+    """A first process whose ``oom_score_adj`` is not that of its container; what other processes
+    have, programs decide themselves."""
+    expected, found = cgroup.oom_score_adj, live.oom_score_adj
+    if expected is None or not found or expected in found:
+        return None
+    row = writer_of("container", OOM, context.node.profile.minor)
+    own = context.owner(cgroup, OOM).writer == "qoslet"
+    message = f"{OOM} of the first process is {found[0]}, planned {expected}"
+    finding = context.finding("drift", cgroup, live.path, message)
+    rule = cgroup.oom_rule
+    pid = live.pids[0] if live.pids else None
+    return replace(
+        finding,
+        file=OOM,
+        expected=str(expected),
+        found=str(found[0]),
+        writer="qoslet" if own else "runtime",
+        may_have=(
+            "the program itself",
+            "a process with root's rights that wrote the file",
+            "whatever started it, without CAP_SYS_RESOURCE, which lowering it needs",
+        ),
+        reset_by="qoslet, when the container restarts" if own else resets(row),
+        rule=rule,
+        because=None if rule is None else RULES[rule].because(*cgroup.oom_inputs),
+        source=None if rule is None else RULES[rule].source,
+        fix=None if pid is None else f"printf '%s' {expected} > /proc/{pid}/{OOM}",
+    )

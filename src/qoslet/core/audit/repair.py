@@ -1,0 +1,72 @@
+"""The shell line that repairs a finding: a unit's property first, a file where no property exists."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.unit_properties import carried, properties, properties_v1, words
+
+MOUNT = "/sys/fs/cgroup"
+
+
+class Repair(Struct, frozen=True):
+    """``mounts``: v1 controller to mount point, or ``unified`` to that of v2. ``systemd`` is its
+    version where the driver is systemd's, else None."""
+
+    hierarchy: str
+    mounts: Mapping[str, str]
+    systemd: int | None = None
+
+    def directory(self, path: str, name: str = "") -> str:
+        """Where a cgroup is; ``name`` is the controller on v1."""
+        path = "" if path == "/" else path
+        if self.hierarchy == "v1":
+            name = name or next(iter(self.mounts), "memory")
+            return self.mounts.get(name, f"{MOUNT}/{name}") + path
+        return self.mounts.get("unified", MOUNT) + path
+
+    def write(self, path: str, file: str, value: str, unit: str | None = None) -> str:
+        """The line that writes a value."""
+        if unit is not None and self.systemd is not None:
+            line = self._property(unit, file, value)
+            if line:
+                return line
+        place = f"{self.directory(path, controller(file))}/{file}"
+        return f"printf '%s' {shlex.quote(value)} > {shlex.quote(place)}"
+
+    def _property(self, unit: str, file: str, value: str) -> str:
+        if self.systemd is None or not carried(file, self.hierarchy, self.systemd):
+            return ""
+        try:
+            if self.hierarchy == "v1":
+                found = properties_v1({file: value}, self.systemd)
+            else:
+                found = properties({file: value}, self.systemd)
+        except ValueError:
+            return ""
+        if not found:
+            return ""
+        named = " ".join(shlex.quote(word) for word in words(found))
+        return f"systemctl set-property --runtime {shlex.quote(unit)} {named}"
+
+    def create(self, path: str, controllers: tuple[str, ...] = ()) -> str:
+        """The line that creates a cgroup; on v1 in the hierarchies of ``controllers``."""
+        names = controllers if self.hierarchy == "v1" else ("",)
+        places = dict.fromkeys(self.directory(path, name) for name in names)
+        return "mkdir -p " + " ".join(shlex.quote(place) for place in places)
+
+    def remove(self, path: str, unit: str | None = None) -> str:
+        """The line that removes a cgroup without processes."""
+        if unit is not None and self.systemd is not None:
+            return f"systemctl stop {shlex.quote(unit)}"
+        names = dict.fromkeys(self.mounts.values()) if self.hierarchy == "v1" else ()
+        path = "" if path == "/" else path
+        places = [f"{point}{path}" for point in names] or [self.directory(path)]
+        existing = " ".join(shlex.quote(place) for place in places)
+        if len(places) == 1:
+            return f"find {existing} -depth -type d -exec rmdir {{}} +"
+        return f"find {existing} -depth -type d -exec rmdir {{}} + 2>/dev/null"

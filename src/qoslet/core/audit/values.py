@@ -1,0 +1,234 @@
+"""Compares the values of one cgroup: file against plan, and unit property against plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
+from qoslet.core.audit.left_behind import left_behind, may_be_left
+from qoslet.core.audit.live import LiveCgroup, Units
+from qoslet.core.audit.rounding import differs_by_rounding
+from qoslet.core.audit.unit_values import agrees, canonical, wanted
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import property_of, released
+from qoslet.core.reconcile.file_writers import Level
+from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from qoslet.core.rules.cpu import weight_linear, weight_quadratic
+
+NEWEST_SYSTEMD = 999
+"""Stands for a systemd whose version is not known."""
+
+
+class Values:
+    """The comparison of cgroups; ``compared`` counts the values."""
+
+    def __init__(self, context: AuditContext) -> None:
+        self.compared = 0
+        self._context = context
+        node = context.node
+        self._page = node.host.page_size
+        self._hierarchy = node.hierarchy
+        self._version = node.host.systemd or NEWEST_SYSTEMD
+
+    def compare(self, cgroup: Cgroup, live: LiveCgroup) -> Iterator[Finding]:
+        """The findings about the files of a planned cgroup, in the order of the plan, then about
+        files that the plan does not set."""
+        units = self._context.units.get(cgroup.unit or "", {})
+        planned = {setting.file for setting in cgroup.settings}
+        period = _period(cgroup)
+        for setting in cgroup.settings:
+            yield from self._setting(cgroup, setting, live, units, period)
+        level = self._context.level(cgroup)
+        for file in may_be_left(level, self._hierarchy):
+            if file not in planned and file in live.values:
+                yield from self._unplanned(cgroup, level, file, live, units, period)
+
+    def _setting(
+        self, cgroup: Cgroup, setting: Setting, live: LiveCgroup, units: Units, period: int
+    ) -> Iterator[Finding]:
+        file = setting.file
+        if file in live.unread:
+            return
+        self.compared += 1
+        found = live.values.get(file)
+        if found is None:
+            if setting.value != released(file, self._hierarchy):
+                yield self._absent(cgroup, setting, live)
+            return
+        text = self._text(file, units)
+        expected = wanted(file, setting.value, period, self._hierarchy, self._version)
+        known = text is not None and expected is not None
+        off = known and not agrees(self._name(file), text or "", expected or "", self._page)
+        if found == setting.applied or same(file, setting.applied, found, self._page):
+            if off:
+                yield self._about(
+                    "latent", cgroup, setting, live, found, text,
+                    f"{file} is {found} as planned, but systemd has {self._name(file)}={text}: "
+                    "a daemon-reload writes that",
+                )  # fmt: skip
+            return
+        verdict, message = self._verdict(cgroup, setting, found, period)
+        finding = self._about(verdict, cgroup, setting, live, found, text, message)
+        yield self._with_unit(finding, off, known)
+
+    def _verdict(
+        self, cgroup: Cgroup, setting: Setting, found: str, period: int
+    ) -> tuple[Verdict, str]:
+        """Why a planned value differs."""
+        file, plain = setting.file, f"{setting.file} is {found}, planned {setting.applied}"
+        if differs_by_rounding(setting, found, self._context.node, period):
+            return "rounding", f"{plain}: the same value, rounded otherwise"
+        level = self._context.level(cgroup)
+        cleared = same(file, setting.value, released(file, self._hierarchy) or "", self._page)
+        row = left_behind(level, file) if cleared else None
+        if row is not None and not self._context.owner(cgroup, file).reset_by.count("minute"):
+            return "stale", f"{plain}: left by {row.cause}; {row.clear}"
+        if file.startswith("hugetlb.") and level == "pod" and found == "0":
+            return (
+                "stale",
+                f"{plain}: left by an in-place resize, which writes 0 (kubernetes PR 141991)",
+            )
+        curve = _other_curve(setting)
+        if curve is not None and found == str(curve[1]):
+            return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
+        return "drift", plain
+
+    def _absent(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> Finding:
+        message = f"{setting.file} does not exist, planned {setting.applied}"
+        hint = "the kernel or its command line lacks it; see qoslet doctor"
+        finding = self._about("missing", cgroup, setting, live, None, None, message)
+        return replace(finding, hint=hint, fix=None)
+
+    def _unplanned(
+        self,
+        cgroup: Cgroup,
+        level: Level,
+        file: str,
+        live: LiveCgroup,
+        units: Units,
+        period: int,
+    ) -> Iterator[Finding]:
+        """A file that nobody sets here must have the value of a new cgroup."""
+        found = live.values[file]
+        self.compared += 1
+        fresh = released(file, self._hierarchy)
+        if fresh is None:
+            return
+        text = self._text(file, units)
+        expected = wanted(file, fresh, period, self._hierarchy, self._version)
+        off = text is not None and expected is not None
+        off = off and canonical(self._name(file), text or "") not in _defaults(file, expected)
+        clean = _is_released(file, found, self._hierarchy, self._page)
+        if clean and not off:
+            return
+        row = left_behind(level, file)
+        if clean:
+            verdict: Verdict = "stale" if row is not None else "latent"
+            message = f"systemd has {self._name(file)}={text}, which no plan sets: a daemon-reload writes it"
+        elif row is not None:
+            verdict = "stale"
+            message = f"{file} is {found}, not planned: left by {row.cause}; {row.clear}"
+        else:
+            verdict, message = "drift", f"{file} is {found}, but nothing on this node sets it here"
+        setting = Setting(file, fresh, "", (), "kubelet")
+        finding = self._about(verdict, cgroup, setting, live, found, text, message)
+        owner = self._context.owner(cgroup, file)
+        yield replace(finding, writer=owner.writer, hint=self._hint(finding, bool(off), clean))
+
+    def _about(
+        self,
+        verdict: Verdict,
+        cgroup: Cgroup,
+        setting: Setting,
+        live: LiveCgroup,
+        found: str | None,
+        text: str | None,
+        message: str,
+    ) -> Finding:
+        """A finding about a file."""
+        context, file = self._context, setting.file
+        owner = context.owner(cgroup, file)
+        plain = context.finding(verdict, cgroup, live.path, message)
+        named = setting.rule != ""
+        return replace(
+            plain,
+            severity=SEVERITIES.get(verdict, "warning"),
+            file=file,
+            expected=setting.applied,
+            found=found,
+            property_text=text,
+            property_name=self._name(file) or None if text is not None else None,
+            writer=setting.writer if named else owner.writer,
+            may_have=owner.may_have,
+            reset_by=owner.reset_by,
+            rule=setting.rule or None,
+            because=setting.because if named else None,
+            source=setting.source if named else None,
+            fix=context.repair.write(live.path, file, setting.value, cgroup.unit),
+        )
+
+    def _with_unit(self, finding: Finding, off: bool, known: bool) -> Finding:
+        """The finding with what systemd's property says of it."""
+        if not known:
+            return finding
+        return replace(finding, hint=self._hint(finding, off, clean=False))
+
+    def _hint(self, finding: Finding, off: bool, clean: bool) -> str:
+        if clean or finding.property_text is None:
+            return finding.hint
+        if off:
+            return "systemd has the value as a property: it was set through systemd"
+        return (
+            "systemd has another value: the file was written past it, a daemon-reload undoes that"
+        )
+
+    def _name(self, file: str) -> str:
+        return property_of(file, self._hierarchy, self._version) or ""
+
+    def _text(self, file: str, units: Units) -> str | None:
+        """What the unit says of a file; None where it has no property for it."""
+        return units.get(self._name(file)) if units else None
+
+
+def _period(cgroup: Cgroup) -> int:
+    """The period of the cgroup's v1 quota in microseconds."""
+    for setting in cgroup.settings:
+        if setting.file == "cpu.cfs_period_us" and setting.value.isdecimal():
+            return int(setting.value)
+    return 100_000
+
+
+def _defaults(file: str, expected: str | None) -> tuple[str | None, ...]:
+    """What a property says that nobody set: weights are unset, or systemd's default."""
+    return (
+        (expected, "infinity", "0")
+        if file in ("memory.min", "memory.low")
+        else (expected, "infinity", "")
+    )
+
+
+@lru_cache(maxsize=512)
+def _is_released(file: str, found: str, hierarchy: str, page: int) -> bool:
+    fresh = released(file, hierarchy)
+    return fresh is None or same(file, fresh, found, page)
+
+
+def _other_curve(setting: Setting) -> tuple[str, int] | None:
+    """The conversion of CPU shares that the plan does not use, and the weight that it gives."""
+    if setting.file != "cpu.weight" or not setting.inputs:
+        return None
+    shares = setting.inputs[-1] if setting.rule.startswith("cpu.") else setting.inputs[0]
+    if not isinstance(shares, int):
+        return None
+    if setting.rule.endswith(".linear"):
+        return "logarithmic", weight_quadratic(shares)
+    return "linear", weight_linear(shares)
+
+
+def values_by_file(cgroup: Cgroup) -> Mapping[str, Setting]:
+    """The settings of a cgroup by their files."""
+    return {setting.file: setting for setting in cgroup.settings}

@@ -1,0 +1,58 @@
+"""Who writes a file of a planned cgroup, who else may have, and what resets it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.interface_files import property_of
+from qoslet.core.node.node import Node
+from qoslet.core.reconcile.file_writers import FileWriter, Level, resets, writer_of
+from qoslet.core.resources.cgroup_tree import Cgroup
+
+_WRITERS = {
+    "kubelet": "kubelet",
+    "kubelet's CPU manager": "kubelet",
+    "container runtime": "runtime",
+    "systemd": "systemd",
+    "qoslet": "qoslet",
+}
+_ROOT = "a process with root's rights that wrote the file"
+_SYSTEMD = "systemd, with systemctl set-property or a drop-in of the unit"
+
+
+class Ownership(Struct, frozen=True):
+    """``writer`` as findings name it (None: nobody writes the file); ``reset_by`` is a sentence."""
+
+    writer: str | None
+    may_have: tuple[str, ...]
+    reset_by: str
+    row: FileWriter | None
+
+
+def level_of(cgroup: Cgroup, root: str) -> Level:
+    """The level of a planned cgroup in the table of writers."""
+    if cgroup.level == "node":
+        return "kubepods" if cgroup.name == root or root.startswith(cgroup.name) else "reserved"
+    return cgroup.level
+
+
+def ownership(cgroup: Cgroup, file: str, node: Node, root: str) -> Ownership:
+    """Who owns ``file`` there. ``root`` is the abstract name of the cgroup of all pods."""
+    own = any(setting.writer == "qoslet" for setting in cgroup.settings)
+    own = own or node.profile.runtime.oci == "process"
+    level: Level = "qoslet" if own else level_of(cgroup, root)
+    return _ownership(level, file, node.profile.minor, cgroup.unit is not None, node.hierarchy)
+
+
+@lru_cache(maxsize=1024)
+def _ownership(level: Level, file: str, minor: int, unit: bool, hierarchy: str) -> Ownership:
+    row = writer_of(level, file, minor)
+    may_have = [_ROOT]
+    if unit and property_of(file, hierarchy, None) is not None:
+        may_have.append(_SYSTEMD)
+    if row is not None:
+        may_have.append(f"{row.writer}, {row.when}")
+    writer = None if row is None else _WRITERS.get(row.writer, row.writer)
+    return Ownership(writer, tuple(may_have), resets(row, file, unit), row)

@@ -1,0 +1,192 @@
+"""Reads the cgroups that an audit asks for; matches ``core.audit.live.LiveSource`` without units.
+
+A file that is absent, one that may not be read, and a cgroup that vanished meanwhile are told apart.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from qoslet.core.audit.finding import Unread
+from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
+from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.node.node import PLANNED_CONTROLLERS
+from qoslet.host.linux.descriptors import EXHAUSTED
+from qoslet.host.linux.openat import checked
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 65536
+_GONE = (errno.ENOENT, errno.ENODEV)
+_NAMED = 5
+"""How many processes of a cgroup are named."""
+
+
+class _Found(Struct):
+    """A cgroup as it is read, over all hierarchies."""
+
+    identity: int = 0
+    values: dict[str, str] = {}
+    unread: dict[str, str] = {}
+    missing: list[str] = []
+    pids: list[frozenset[int]] = []
+    children: set[str] = set()
+
+
+class CgroupReader:
+    """``mounts``: v1 controller to mount point, of which those matter that plans have files of, or
+    ``unified`` to that of v2."""
+
+    def __init__(self, hierarchy: str, mounts: Mapping[str, str]) -> None:
+        self._trees: dict[str, tuple[str, ...]] = {}
+        if hierarchy == "v1":
+            for name in sorted(PLANNED_CONTROLLERS & mounts.keys()):
+                point = mounts[name]
+                self._trees[point] = (*self._trees.get(point, ()), name)
+        else:
+            self._trees[mounts.get("unified", "/sys/fs/cgroup")] = ()
+        self._v1 = hierarchy == "v1"
+
+    def read(self, request: ReadRequest) -> LiveTree:
+        """The cgroups of a request. Raises OSError where descriptors are exhausted."""
+        found: dict[str, LiveCgroup] = {}
+        unread: list[Unread] = []
+        for path in sorted(request.cgroups):
+            self._look(checked(path), request, found, unread, below=False)
+        for path in request.walk:
+            self._look(checked(path), request, found, unread, below=True)
+        return LiveTree(found, tuple(unread))
+
+    def _look(
+        self,
+        path: str,
+        request: ReadRequest,
+        found: dict[str, LiveCgroup],
+        unread: list[Unread],
+        *,
+        below: bool,
+    ) -> None:
+        name = path or "/"
+        files = request.files.get(name, request.default)
+        group = _Found(values={}, unread={}, missing=[], pids=[], children=set())
+        for point, controllers in self._trees.items():
+            try:
+                directory = os.open(point + path, _DIRECTORY)
+            except OSError as error:
+                if error.errno in EXHAUSTED:
+                    raise
+                if error.errno in _GONE:
+                    group.missing += controllers or ("unified",)
+                else:
+                    unread.append(Unread(name, "", os.strerror(error.errno or 0)))
+                continue
+            try:
+                self._read_tree(directory, controllers, files, group, below)
+            except FileNotFoundError:
+                group.missing += controllers or ("unified",)
+            finally:
+                os.close(directory)
+        if not group.identity:
+            return
+        found[name] = _live(name, group, name in request.oom)
+        for child in sorted(group.children):
+            self._look(f"{path}/{child}", request, found, unread, below=True)
+
+    def _read_tree(
+        self,
+        directory: int,
+        controllers: tuple[str, ...],
+        files: tuple[str, ...],
+        group: _Found,
+        below: bool,
+    ) -> None:
+        """One hierarchy's directory of a cgroup. Raises FileNotFoundError where it vanished."""
+        status = os.fstat(directory)
+        pids = _text(directory, "cgroup.procs", group.unread)
+        if pids is None and "cgroup.procs" not in group.unread:
+            raise FileNotFoundError(errno.ENOENT, "gone")
+        group.identity = group.identity or status.st_ino
+        if pids is not None:
+            group.pids.append(frozenset(map(int, pids.split())))
+        for file in files:
+            if self._v1 and controller(file) not in controllers:
+                continue
+            text = _text(directory, file, group.unread)
+            if text is not None:
+                group.values[file] = text
+        if below and status.st_nlink != 2:
+            group.children.update(_children(directory))
+
+
+def _live(path: str, group: _Found, oom: bool) -> LiveCgroup:
+    union = frozenset[int]().union(*group.pids)
+    everywhere = frozenset.intersection(*group.pids) if group.pids else union
+    pids = tuple(sorted(union))
+    return LiveCgroup(
+        path=path,
+        identity=group.identity,
+        values=group.values,
+        unread=group.unread,
+        missing=tuple(sorted(group.missing)),
+        processes=len(pids) if group.pids else None,
+        pids=pids,
+        partial=tuple(sorted(union - everywhere)),
+        commands={} if oom else {pid: name for pid in pids[:_NAMED] if (name := _command(pid))},
+        oom_score_adj=_oom(pids) if oom else None,
+    )
+
+
+def _text(directory: int, file: str, unread: dict[str, str]) -> str | None:
+    """A file without its last newline; None where it is absent, or noted as unread."""
+    try:
+        descriptor = os.open(file, _FILE, dir_fd=directory)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
+        if error.errno not in _GONE:
+            unread[file] = os.strerror(error.errno or 0)
+        return None
+    try:
+        data = os.read(descriptor, _CHUNK)
+        while len(data) and len(data) % _CHUNK == 0:
+            more = os.read(descriptor, _CHUNK)
+            if not more:
+                break
+            data += more
+    except OSError as error:
+        if error.errno not in _GONE:
+            unread[file] = os.strerror(error.errno or 0)
+        return None
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", "replace").rstrip("\n")
+
+
+def _children(directory: int) -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        yield from (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+
+
+def _proc(pid: int, file: str) -> str | None:
+    try:
+        with open(f"/proc/{pid}/{file}", encoding="utf-8", errors="replace") as opened:
+            return opened.read().strip()
+    except OSError:
+        return None
+
+
+def _command(pid: int) -> str:
+    return _proc(pid, "comm") or ""
+
+
+def _oom(pids: tuple[int, ...]) -> tuple[int, ...] | None:
+    """``oom_score_adj`` of the first process that can be read; None without one."""
+    for pid in pids:
+        text = _proc(pid, "oom_score_adj")
+        if text is not None:
+            return (int(text),)
+    return None
