@@ -16,7 +16,7 @@ PROTO := src/qoslet/host/cri/pb/cri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live can-write test-vm test-vm-full vm-run vm-shell bench fmt lint docs proto changelog lock clean
+.PHONY: help run test live can-write test-vm test-vm-full vm-run vm-shell zoo bench fmt lint docs proto changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
@@ -53,6 +53,9 @@ vm-run: $(VENV)/run.stamp ## One command in such a system: make vm-run SYSTEM=si
 
 vm-shell: $(VENV)/run.stamp ## A root shell in such a system: make vm-shell SYSTEM=bookworm
 	@$(BIN)/python -m tests.vm shell $(SYSTEM)
+
+zoo: $(VENV)/run.stamp ## Loads under the guard on Linux 6.12 and newest; writes docs/development/zoo-table.md (root)
+	@$(BIN)/python -m tests.vm zoo $(ARGS)
 
 bench: $(VENV)/bench.stamp ## Measure every figure beside its floor, in the same run
 	@$(VENV)/bench/bin/python -m bench.run $(ARGS)

@@ -1,4 +1,4 @@
-"""`python -m tests.vm run|shell|build|test|full`: what the targets of the Makefile call."""
+"""`python -m tests.vm run|shell|build|test|full|zoo`: what the targets of the Makefile call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from tests.vm.guest import Job, boot
 from tests.vm.image import image
 from tests.vm.matrix import chosen, matrix, report, write_page
 from tests.vm.systems import ALL, LONG, SHORT, System
+from tests.vm.zoo import play
 
 _USAGE = (
     "usage: python -m tests.vm"
     " run SYSTEM COMMAND | shell SYSTEM | build SYSTEM... | test [SYSTEM...] | full [SYSTEM...]"
+    " | zoo [SYSTEM[:SCENE]...]"
 )
 # A guest that needs longer hangs. The long matrix asks the tests for their long forms as well.
 _SHORT_SECONDS = 2700.0
@@ -84,6 +86,8 @@ def main(words: list[str]) -> int:
             return 0 if report(matrix(chosen(names, SHORT), {}, seconds)) else 1
         case ["full", *names]:
             return _full(names)
+        case ["zoo", *names]:
+            return play(names)
     say(_USAGE)
     return 2
 

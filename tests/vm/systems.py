@@ -46,11 +46,16 @@ _STRESS: Final = tuple(
     f"tests/live/memory/test_{name}.py"
     for name in ("memory_events", "memory_qos", "pressure", "protection")
 )
+_ZOO: Final = ("tests/live/memory/zoo/test_zoo.py",)
+# A small C compiler, and the headers that it needs.
+_COMPILER: Final = (
+    *("libc-dev-bin", "libc6-dev", "libcrypt-dev", "linux-libc-dev", "rpcsvc-proto", "tcc"),
+)
 _MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
 _OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run", "probes"))
 _CRI: Final = ("tests/live/cri/test_cri.py",)
 _UPGRADE: Final = ("tests/live/agent/test_upgrade.py",)
-_APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_OCI, *_CRI, *_UPGRADE)
+_APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -93,6 +98,8 @@ SHORT: Final = (
 LONG: Final = (
     System("trixie-memory", "trixie", "v2", only=_MEMORY),
     System("sid-memory", "sid", "v2", only=_MEMORY),
+    System("trixie-zoo", "trixie", "v2", only=_ZOO, packages=_COMPILER),
+    System("sid-zoo", "sid", "v2", only=_ZOO, packages=_COMPILER),
     System("trixie-cri", "trixie", "v2", only=_CRI),
     System("trixie-oci", "trixie", "v2", only=_OCI),
     System("sid-cri", "sid", "v2", only=_CRI),

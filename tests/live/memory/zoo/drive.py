@@ -1,0 +1,275 @@
+"""Runs rows of the zoo under an agent on this machine's cgroup v2: ``python3 -m tests.live.memory.zoo.drive``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.live.memory.zoo import swaps
+from tests.live.memory.zoo.build import build
+from tests.live.memory.zoo.judge import RUNNING, Result, Watched, result
+from tests.live.memory.zoo.loads import SCENES, Load, Scene
+from tests.live.memory.zoo.pods import manifest
+
+ROOT = os.environ.get("QOSLET_ZOO_ROOT", "/qosletzoo")
+PROGRESS = struct.Struct("=4Q3i")
+"""What ``zoo.h`` calls ``struct progress``, without the path."""
+STARTING_SECONDS = 90.0
+WATCHED_SECONDS = 25.0
+"""How long loads are watched that do not end by themselves."""
+GUEST = "QOSLET_SYSTEM" in os.environ
+"""Whether this machine is a guest: elsewhere nothing is made short of memory, swap or huge pages."""
+HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+RESTS = Path("/scratch")
+
+
+def until(ready: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something; whether it came."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+class Stage:
+    """One scene: its agent, its watcher and the folders of both."""
+
+    def __init__(self, scene: Scene, program: Path, folder: Path, guard: str) -> None:
+        self.scene, self.program, self.folder = scene, program, folder
+        self.manifests = folder / "manifests"
+        self.manifests.mkdir()
+        # in memory: a step must not wait for a disk
+        self.progress = Path(tempfile.mkdtemp(dir="/run", prefix="zoo-"))
+        self.log = (folder / "agent.log").open("w")
+        words = ["run", str(self.manifests), "--keep", "--guard", guard]
+        words += ["--log-format", "json", "--cgroup-driver", scene.driver, *scene.options]
+        self.agent = subprocess.Popen(self.command(*words), stdout=self.log, stderr=self.log)
+        self.watcher = subprocess.Popen([program, "watch", self.progress, folder / "watched"])
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "qoslet", *words, "--cgroup-root", ROOT]
+
+    def states(self) -> dict[str, Any]:
+        """``qoslet ps -o json``; empty while no agent answers."""
+        done = subprocess.run(
+            self.command("ps", "-o", "json"), capture_output=True, text=True, check=False
+        )
+        return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
+
+    def put(self, loads: Sequence[Load]) -> None:
+        """Begin pods, and wait until each container counts steps."""
+        for load in loads:
+            hidden = self.manifests / f".{load.name}.json"
+            hidden.write_text(manifest(load, str(self.program), str(self.progress)))
+            hidden.rename(self.manifests / f"{load.name}.json")
+        names = [name for load in loads for name in parts_of(load)]
+        until(lambda: all((self.progress / name).exists() for name in names), STARTING_SECONDS)
+
+    def is_over(self, load: Load) -> bool:
+        """Whether all containers of a load have ended."""
+        return all(self._is_over(name) for name in parts_of(load))
+
+    def _is_over(self, name: str) -> bool:
+        with suppress(OSError, struct.error):
+            data = (self.progress / name).read_bytes()[: PROGRESS.size]
+            *_, pid, state, _ = PROGRESS.unpack(data)
+            return state != RUNNING or not _lives(pid)
+        return False
+
+    def watch(self, loads: Sequence[Load]) -> dict[str, Any]:
+        """Let pods run to their ends, or for the time of the scene; what ``ps`` says then."""
+        ending = [
+            load for load in loads if load.expected in ("finishes", "killed", "ends", "evicted")
+        ]
+        begun = time.monotonic()
+        until(lambda: bool(ending) and all(map(self.is_over, ending)), self.scene.seconds)
+        if len(ending) < len(loads) or self.scene.neighbours:
+            time.sleep(max(5.0, WATCHED_SECONDS - (time.monotonic() - begun)))
+        time.sleep(1.0)
+        return self.states()
+
+    def end(self, loads: Sequence[Load]) -> None:
+        """Remove pods, and wait until nothing of them is left."""
+        for load in loads:
+            (self.manifests / f"{load.name}.json").unlink()
+        names = {load.name for load in loads}
+        until(lambda: not names & {one["name"] for one in self.states().get("items", ())}, 60)
+
+    def watched(self) -> list[Watched]:
+        """End the watcher; what it saw."""
+        self.watcher.terminate()
+        self.watcher.wait(30)
+        return [Watched.of(line) for line in (self.folder / "watched").read_text().splitlines()]
+
+    def close(self) -> None:
+        for process in (self.agent, self.watcher):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        try:
+            self.agent.wait(60)
+        except subprocess.TimeoutExpired:
+            self.agent.kill()
+        subprocess.run(self.command("release", "--force"), capture_output=True, check=False)
+        self.log.close()
+        shutil.rmtree(self.progress)
+
+
+def parts_of(load: Load) -> list[str]:
+    """The names under which a load's containers count."""
+    return [f"{load.name}.c{number}" for number in range(load.containers)]
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process is there that is no zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def play(scene: Scene, program: Path, folder: Path, guard: str = "act") -> Iterator[Result]:
+    """The rows of a scene, and of its neighbours, at its end."""
+    stage = Stage(scene, program, folder, guard)
+    documents: list[tuple[Sequence[Load], dict[str, Any]]] = []
+    try:
+        until(lambda: bool(stage.states()), STARTING_SECONDS)
+        stage.put(scene.neighbours)
+        for at in range(0, len(scene.loads), scene.at_once):
+            loads: Sequence[Load] = scene.loads[at : at + scene.at_once]
+            stage.put(loads)
+            document = stage.watch(loads)
+            documents.append((loads, document))
+            stage.end(loads)
+        if scene.neighbours:
+            documents.append((scene.neighbours, documents[-1][1]))
+        seen = stage.watched()
+    finally:
+        stage.close()
+    for loads, document in documents:
+        for load in loads:
+            parts = [one for one in seen if one.name in parts_of(load)]
+            ends, said = ends_of(document, load.name), decisions(document, load.name)
+            yield result(scene.name, scene.bound, load, parts, ends, said)
+
+
+def ends_of(document: dict[str, Any], pod: str) -> dict[str, str]:
+    """How each ended container of a pod ended, in the words of ``qoslet ps``."""
+    ended = {}
+    for item in document.get("items", ()):
+        if item["name"] == pod:
+            for one in item["containers"]:
+                if not one["running"]:
+                    reason = "Evicted" if item["reason"] == "Evicted" else one["exitReason"]
+                    ended[one["name"]] = reason or item["status"]
+    return ended
+
+
+def decisions(document: dict[str, Any], pod: str) -> list[str]:
+    """What the guard and memory pressure decided about a pod."""
+    memory = document.get("memory") or {}
+    found = [
+        str(one["answer"])
+        for one in memory.get("guard", {}).get("decisions", ())
+        if (one["pod"] or "").rpartition("/")[2] == pod and one["answer"] != "none"
+    ]
+    found += [
+        str(one["verdict"])
+        for one in memory.get("pressure", {}).get("decisions", ())
+        if (one["pod"] or "").rpartition("/")[2] == pod and one["verdict"] != "none"
+    ]
+    return found
+
+
+@contextmanager
+def prepared() -> Iterator[None]:
+    """What loads need of a machine: a mount point for volumes and a few huge pages."""
+    there = RESTS.exists()
+    RESTS.mkdir(exist_ok=True)
+    before = HUGE_PAGES.read_text() if GUEST and HUGE_PAGES.exists() else ""
+    if before:
+        HUGE_PAGES.write_text("8")
+    try:
+        yield
+    finally:
+        if before:
+            HUGE_PAGES.write_text(before)
+        if not there:
+            RESTS.rmdir()
+
+
+def chosen(words: Sequence[str]) -> list[Scene]:
+    """The scenes to play: ``SCENE``, the first words of several, or ``SCENE:LOAD,LOAD``; all without
+    words."""
+    found = []
+    for word in words or [scene.name for scene in SCENES]:
+        name, _, loads = word.partition(":")
+        scenes = [scene for scene in SCENES if scene.name == name]
+        scenes = scenes or [scene for scene in SCENES if scene.name.startswith(name)]
+        if not scenes:
+            raise SystemExit(f"no scene {name}; there are {', '.join(one.name for one in SCENES)}")
+        found += [scene.only(loads.split(",")) if loads else scene for scene in scenes]
+    return found
+
+
+def main() -> int:
+    """Play scenes; a line each row, and all as JSON lines in a file. Exit code 1 if a row has faults."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenes", nargs="*")
+    parser.add_argument("--guard", default="act")
+    parser.add_argument("--out", type=Path, default=Path("/out/zoo.jsonl"))
+    options = parser.parse_args()
+    bad = 0
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="zoo-") as folder, prepared():
+        program = build(Path(folder))
+        if program is None:
+            raise SystemExit("no C compiler")
+        for number, scene in enumerate(chosen(options.scenes)):
+            if not GUEST and (scene.neighbours or scene.swap[0]):
+                raise SystemExit(
+                    f"scene {scene.name} takes the whole machine's memory: guests only"
+                )
+            place = Path(folder) / str(number)
+            place.mkdir()
+            with swaps.swap(*scene.swap):
+                rows = list(play(scene, program, place, options.guard))
+            with options.out.open("a") as out:
+                for row in rows:
+                    out.write(json.dumps(row.document()) + "\n")
+                    say(line_of(row))
+                    bad += bool(row.faults)
+            log = options.out.with_name(f"agent-{number}.log")
+            log.write_text((place / "agent.log").read_text())
+    say(f"{bad} rows with faults")
+    return 1 if bad else 0
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line.rstrip()}\n")
+    sys.stdout.flush()
+
+
+def line_of(row: Result) -> str:
+    """A row for a terminal."""
+    gaps = f"{row.at_high:6.1f} {row.at_max:6.1f} {row.elsewhere:6.1f}"
+    answers = ",".join(row.answers) or "-"
+    return f"{row.scene:24} {row.load.name:24} {row.outcome:18} {gaps}  {answers:20} {'; '.join(row.faults)}"
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONPATH", "src")
+    sys.exit(main())

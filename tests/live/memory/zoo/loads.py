@@ -1,0 +1,214 @@
+"""The zoo: a row a load, with its limit and what an operator expects of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+Expected = Literal["finishes", "killed", "ends", "goes on", "untouched", "left alone", "evicted"]
+"""``finishes``: the program reaches its end. ``killed``: the kernel's OOM killer ends it at its
+limit. ``ends``: one of both, by what this kernel charges. ``goes on``: it works to the end of the
+watch. ``untouched``: so it does, and nothing is decided about it. ``left alone``: nothing is decided
+about it, however it gets on. ``evicted``: the pod is evicted for the node's or a QoS cgroup's sake."""
+
+STALLED_SECONDS: Final = 3.0
+"""The longest time without a step while usage stands at memory.high below the limit."""
+CROWDED_SECONDS: Final = 8.0
+"""The same with ten stalls at once."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A pod that runs ``zoo`` with ``words``. Amounts in MiB; 0: none. ``high`` and ``guard`` are
+    annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each."""
+
+    name: str
+    words: tuple[str | int, ...]
+    expected: Expected
+    limit: int = 96
+    request: int = 16
+    high: str = ""
+    guard: str = ""
+    volume: bool = False
+    capable: bool = False
+    containers: int = 1
+    pod_limit: int = 0
+
+    @property
+    def quality(self) -> str:
+        """The pod's QoS class."""
+        if not self.limit and not self.request and not self.pod_limit:
+            return "BestEffort"
+        return "Guaranteed" if self.limit == self.request and not self.pod_limit else "Burstable"
+
+
+ANONYMOUS: Final = (
+    Load("burst", ("burst", 90), "finishes"),
+    Load("burst-over", ("burst", 110), "killed"),
+    Load("slow", ("slow", 90, 120), "finishes"),
+    Load("settle", ("settle", 88, 8), "finishes"),
+    Load("oscillate", ("oscillate", 60, 30), "finishes"),
+    Load("touch-again", ("again", 90, 6), "finishes"),
+    Load("heap", ("heap", 90), "finishes"),
+    Load("doubling", ("doubling", 88), "finishes"),
+    Load("remapped", ("remapped", 90), "finishes"),
+    Load("huge-pages-transparent", ("huge", 90), "finishes"),
+    Load("populate", ("inside", 90), "finishes"),
+    Load("copy-on-write", ("copied", 88), "finishes"),
+    Load("processes", ("many", 88, 4), "finishes"),
+    Load("processes-over", ("many", 120, 4), "killed"),
+    Load("fork-bomb", ("forks", 256, 400), "killed"),
+    Load("madv-free", ("freed", 90, 60), "untouched"),
+    Load("madv-dontneed", ("dropped", 90, 60), "untouched"),
+    Load("madv-cold", ("cold", 110, 60), "killed"),
+    Load("madv-pageout", ("paged-out", 90, 10), "finishes"),
+    Load("mlock", ("locked", 90), "finishes", capable=True),
+    Load("mlock-over", ("locked", 110), "killed", capable=True),
+    Load("stopped", ("stopped", 80, 10), "left alone"),
+    Load("opted-out", ("burst", 90), "left alone", guard="off"),
+    Load("no-limit", ("burst", 150), "finishes", limit=0, high="64Mi"),
+    Load("pod-limit", ("burst", 90), "finishes", limit=0, pod_limit=96),
+    Load("two-containers", ("burst", 46), "finishes", limit=48, containers=2),
+    Load("eight-containers", ("burst", 22), "finishes", limit=24, request=4, containers=8),
+)
+SHARED: Final = (
+    Load("shared-map", ("shared-map", 90), "finishes"),
+    Load("memfd", ("memfd", 90), "finishes"),
+    Load("sysv", ("sysv", 90), "finishes"),
+    Load("posix-shm", ("posix", 90), "finishes"),
+    Load("volume", ("volume", 90), "finishes", volume=True),
+    Load("volume-over", ("volume", 110), "killed", volume=True),
+)
+FILES: Final = (
+    Load("reader", ("reader", 150), "untouched"),
+    Load("reader-beside-60", ("reader", 30, 60), "untouched"),
+    Load("reader-beside-90", ("reader", 20, 90), "goes on"),
+    Load("mapped-file", ("mapped", 120), "untouched"),
+    Load("mapped-beside-60", ("mapped", 12, 60), "untouched"),
+    Load("writer", ("writer", 150), "untouched"),
+    Load("writer-fsync", ("writer", 150, 1), "untouched"),
+    Load("dirty-map", ("dirty-map", 120), "untouched"),
+    Load("sendfile", ("sent", 150, 100), "killed"),
+    Load("splice", ("spliced", 8, 100), "killed", capable=True),
+    Load("mlock-file", ("locked-file", 16, 90), "killed", capable=True),
+    Load("volume-files-empty", ("volume-files", 60, 0), "killed", limit=24, volume=True),
+    Load("volume-files-small", ("volume-files", 60, 100), "killed", limit=24, volume=True),
+    Load("disk-files", ("disk-files", 20, 100), "finishes", limit=24),
+    Load("negative-dentries", ("misses",), "untouched", limit=24),
+)
+KERNEL: Final = (
+    Load("pipes", ("pipes", 80), "finishes", capable=True),
+    Load("pipes-over", ("pipes", 120), "killed", capable=True),
+    Load("unix-sockets", ("sockets", 90), "ends"),
+    Load("tcp-sockets", ("tcp", 120), "ends"),
+    Load("descriptors", ("descriptors", 80), "ends", limit=24),
+    Load("idle-sockets", ("idle-sockets", 30), "ends", limit=24),
+    Load("page-tables", ("page-tables", 90), "finishes"),
+    Load("page-tables-over", ("page-tables", 120), "killed"),
+    Load("mappings", ("mappings", 30, 6), "killed", limit=24),
+    Load("tasks", ("tasks", 900), "killed", limit=24),
+    Load("io-uring", ("rings", 90), "ends"),
+    Load("hugetlb", ("huge-pages", 16, 60), "finishes"),
+)
+PLAIN: Final = (*ANONYMOUS, *SHARED, *FILES, *KERNEL)
+"""Loads that any variant is tried with, four at a time."""
+TEN: Final = tuple(
+    Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
+)
+
+# Among the neighbours of a hog.
+QUIET: Final = (
+    Load("quiet-big", ("quiet", 120), "untouched", limit=0, request=0),
+    *(Load(f"quiet-be{n}", ("quiet", 20), "untouched", limit=0, request=0) for n in range(3)),
+    *(Load(f"quiet-bu{n}", ("quiet", 24), "untouched", limit=64, request=32) for n in range(5)),
+    *(Load(f"quiet-g{n}", ("quiet", 24), "untouched", limit=40, request=40) for n in range(2)),
+)
+
+
+def _hog(
+    name: str, load: str, amount: int, request: int = 0, volume: bool = False, capable: bool = False
+) -> Load:
+    words = (load, amount, 10)
+    return Load(name, words, "evicted", 0, request, volume=volume, capable=capable)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
+    all the time. ``swap``: MiB of compressed or file swap."""
+
+    name: str
+    loads: tuple[Load, ...]
+    options: tuple[str, ...] = ()
+    neighbours: tuple[Load, ...] = ()
+    at_once: int = 1
+    bound: float = STALLED_SECONDS
+    seconds: int = 45
+    swap: tuple[str, int] = ("", 0)
+    driver: str = "cgroupfs"
+
+    def only(self, names: Sequence[str]) -> Scene:
+        """The same with some of its loads."""
+        unknown = set(names) - {load.name for load in self.loads}
+        if unknown:
+            raise SystemExit(f"scene {self.name} has no load {', '.join(sorted(unknown))}")
+        return replace(self, loads=tuple(load for load in self.loads if load.name in names))
+
+
+NODE: Final = ("--memory-qos", "qoslet")
+SWAPPING: Final = ("--fail-swap-on=false", "--memory-swap-behavior=LimitedSwap")
+_WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
+_SWAPPER = Load("swap-at-high", ("walker", 110), "untouched", limit=400, request=390, high="80Mi")
+FORMS: Final = {
+    "1.22": ("--memory-qos", "1.22"),
+    "qoslet 0.8": ("--memory-qos", "qoslet", "--memory-throttling-factor", "0.8"),
+    "1.27": ("--memory-qos", "1.27"),
+    "1.36": ("--memory-qos", "1.36"),
+}
+
+
+def _plain(form: str, loads: tuple[Load, ...], driver: str = "cgroupfs") -> Scene:
+    name = form if driver == "cgroupfs" else f"{form}, {driver}"
+    return Scene(name, loads, FORMS[form], at_once=4, driver=driver)
+
+
+SYSTEMD: Final = "systemd"
+SCENES: Final = (
+    _plain("1.22", PLAIN),
+    _plain("qoslet 0.8", PLAIN),
+    # each load once under systemd, and once with another variant
+    _plain("1.22", PLAIN[1::2], SYSTEMD),
+    _plain("qoslet 0.8", PLAIN[::2], SYSTEMD),
+    _plain("1.27", PLAIN[::4]),
+    _plain("1.27", PLAIN[1::4], SYSTEMD),
+    _plain("1.36", PLAIN[2::4]),
+    _plain("1.36", PLAIN[3::4], SYSTEMD),
+    Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
+    *(
+        Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=60)
+        for name, hog in (
+            ("MAP_SHARED", _hog("hog-shared", "shared-hog", 1500)),
+            ("memfd", _hog("hog-memfd", "memfd-hog", 1500)),
+            ("SysV", _hog("hog-sysv", "sysv-hog", 1500)),
+            ("pipes", _hog("hog-pipes", "pipes-hog", 1300, capable=True)),
+            ("sockets", _hog("hog-sockets", "sockets-hog", 1300)),
+            ("memory volume", _hog("hog-volume", "volume-hog", 1400, volume=True)),
+            ("anonymous", _hog("hog-anonymous", "hog", 1500)),
+            ("Burstable above its request", _hog("hog-burstable", "hog", 1350, request=32)),
+        )
+    ),
+    Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", 512)),
+    Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", 512)),
+    Scene(
+        "QoS cgroup at its limit",
+        (
+            _hog("hog-of-class", "hog", 420),
+            Load("hog-beside", ("slow", 100, 50), "finishes", limit=0, request=0),
+        ),
+        (*NODE, "--qos-reserved", "memory=100%"),
+        (Load("reserving", ("quiet", 24), "untouched", limit=1500, request=1500),),
+        at_once=2,
+        seconds=60,
+    ),
+)

@@ -1,0 +1,42 @@
+"""Swap of a guest, for as long as a scene lasts."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FILE = Path("/var/tmp/zoo-swap")
+MIB = 1 << 20
+
+
+@contextmanager
+def swap(kind: str, amount: int) -> Iterator[None]:
+    """``zram`` or ``file`` of so many MiB; no swap for an empty kind."""
+    if not kind:
+        yield
+        return
+    device = _zram(amount) if kind == "zram" else _file(amount)
+    subprocess.run(["mkswap", device], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["swapon", device], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["swapoff", device], check=True)
+        FILE.unlink(missing_ok=True)
+        if kind == "zram":
+            Path("/sys/block/zram0/reset").write_text("1")
+
+
+def _zram(amount: int) -> Path:
+    subprocess.run(["modprobe", "zram"], check=True)
+    Path("/sys/block/zram0/disksize").write_text(f"{amount}M")
+    return Path("/dev/zram0")
+
+
+def _file(amount: int) -> Path:
+    with FILE.open("wb") as file:
+        file.writelines(bytes(MIB) for _ in range(amount))
+    FILE.chmod(0o600)
+    return FILE

@@ -1,0 +1,46 @@
+/* Loads for cgroups with a memory limit. Each counts its steps in a shared mapping of a file, so that
+   whoever maps it sees how far the load came, and when, without asking the load. */
+#ifndef ZOO_H
+#define ZOO_H
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define MIB ((size_t)1 << 20)
+#define PAGE ((size_t)4096)
+
+enum state { RUNNING, DONE, FAILED };
+
+/* Times in ns of CLOCK_MONOTONIC. `cgroup` is the path below the mount of cgroup v2. */
+struct progress {
+    volatile uint64_t count, first, last, ended;
+    volatile int32_t pid, state, error;
+    char cgroup[1024];
+};
+
+/* A row: amounts are MiB unless its comment says so. A load that returns has finished. */
+struct load {
+    const char *name;
+    void (*run)(size_t amount, size_t more);
+};
+
+extern const struct load anonymous[], shared[], files[], kernel[];
+
+uint64_t now(void);
+void nap(unsigned milliseconds);
+void step(void);
+/* Ends the process where a call failed: the reader sees FAILED and errno. */
+void need(int worked);
+void *anonymous_pages(size_t bytes, int flags);
+/* Writes to each page, a step a MiB. */
+void touch(char *pages, size_t bytes);
+/* The same again and again for so many seconds. */
+void work(char *pages, size_t bytes, unsigned seconds);
+void fill_file(int file, size_t bytes);
+/* Runs `part` in so many children and waits for them. */
+void children(unsigned count, void (*part)(size_t amount), size_t amount);
+/* A file on the root's disk of so many MiB, and one in the working folder (a memory volume). */
+int disk_file(size_t mib);
+int watch(const char *folder, const char *report);
+#endif

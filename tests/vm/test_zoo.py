@@ -1,0 +1,124 @@
+"""The zoo's parts that need no guest: what a row says of a load, and the page that keeps rows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.live.memory.zoo.build import COMPILERS, HERE, build
+from tests.live.memory.zoo.drive import chosen
+from tests.live.memory.zoo.judge import Watched, result
+from tests.live.memory.zoo.loads import PLAIN, SCENES, Load
+from tests.vm.zoo import HEADS, _row, merged, rows_of, write_page
+
+BURST = Load("burst", ("burst", 90), "finishes")
+OVER = Load("over", ("burst", 110), "killed")
+READER = Load("reader", ("reader", 150), "untouched")
+DONE = "burst.c0 90 1 0 2.50 0 0.90 0.00 0.10 12 0 0 90"
+LIVES = "reader.c0 900 0 0 40.00 1 0.10 0.20 0.30 400 0 0 77"
+GONE = "over.c0 95 0 0 6.00 0 1.00 2.00 0.10 12 9 1 96"
+
+
+def faults(load, line, ended=(), answers=()):
+    return result("1.22", 3.0, load, [Watched.of(line)], dict(ended), answers).faults
+
+
+def test_each_row_says_what_an_operator_expects_and_there_are_forty():
+    names = [load.name for load in PLAIN]
+    assert len(names) == len(set(names)) >= 40
+    assert len({scene.name for scene in SCENES}) == len(SCENES)
+
+
+def test_scenes_are_chosen_by_name_or_by_its_first_words():
+    assert [one.name for one in chosen(["1.22"])] == ["1.22"]
+    assert len(chosen(["node"])) == len([one for one in SCENES if one.neighbours]) - 1
+    (scene,) = chosen(["1.22:sendfile,burst"])
+    assert [load.name for load in scene.loads] == ["burst", "sendfile"]
+    assert chosen([]) == list(SCENES)
+    for words in ("none", "1.22:none"):
+        with pytest.raises(SystemExit, match="none"):
+            chosen([words])
+
+
+def test_what_is_as_expected_has_no_fault():
+    assert faults(BURST, DONE, {"c0": "Completed"}, ["lift"]) == ()
+    assert faults(OVER, GONE, {"c0": "OOMKilled"}, ["lift"]) == ()
+    assert faults(READER, LIVES) == ()
+    hog = Load("hog", ("hog", 1500, 10), "evicted", 0, 0)
+    assert faults(hog, GONE, {"c0": "Evicted"}, ["end"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("load", "line", "ended", "answers", "fault"),
+    [
+        (BURST, LIVES, {}, [], "running, expected: finishes"),
+        (BURST, DONE.replace(" 0.90", " 3.10"), {}, [], "no step for 3.1 s at memory.high, 3 s"),
+        (OVER, DONE, {"c0": "Completed"}, [], "finished, expected: killed"),
+        (READER, LIVES, {}, ["lift", "lift"], "decided: lift, lift"),
+        (READER, GONE, {"c0": "Evicted"}, [], "evicted, expected: untouched"),
+        (READER, GONE, {"c0": "Error"}, [], "ended: Error, expected: untouched"),
+        (BURST, "burst.c0 9 2 28 1 0 0 0 0 0 0 0 9", {"c0": "Error"}, [], "failed with errno 28"),
+    ],
+)
+def test_what_is_not_is_said(load, line, ended, answers, fault):
+    (found,) = faults(load, line, ended, answers)
+    assert found.startswith(fault)
+
+
+def test_a_pod_without_steps_did_not_start():
+    row = result("1.22", 3.0, BURST, [], {}, [])
+    assert row.faults == ("did not start, expected: finishes",)
+
+
+def test_the_slowest_container_of_a_pod_counts():
+    slow = Watched.of(DONE.replace(" 0.90", " 2.00"))
+    assert result("1.22", 3.0, BURST, [Watched.of(DONE), slow], {}, []).at_high == 2.0
+
+
+def test_a_load_that_is_left_alone_may_hang():
+    alone = Load("opted-out", ("burst", 90), "left alone", guard="off")
+    hangs = LIVES.replace(" 0.10 0.20", " 39.00 0.20")
+    assert faults(alone, hangs) == ()
+    assert faults(alone, hangs, answers=["lift"]) == ("decided: lift",)
+
+
+def row(system, load, seen):
+    parts = [Watched.of(DONE)]
+    made = result("1.22", 3.0, Load(load, ("burst", 90), "finishes"), parts, {}, ["lift"])
+    return _row(system, seen, made.document())
+
+
+def test_the_page_keeps_what_did_not_run(tmp_path: Path):
+    page = tmp_path / "page.md"
+    write_page(
+        [row("sid-zoo (Linux 7.2)", "a", "old"), row("trixie-zoo (Linux 6.12)", "a", "old")], page
+    )
+    write_page(
+        [row("trixie-zoo (Linux 6.13)", "a", "new"), row("trixie-zoo (Linux 6.13)", "b", "new")],
+        page,
+    )
+    assert [(one["system"], one["load"], one["seen"]) for one in rows_of(page.read_text())] == [
+        ("trixie-zoo (Linux 6.13)", "a", "new"),
+        ("trixie-zoo (Linux 6.13)", "b", "new"),
+        ("sid-zoo (Linux 7.2)", "a", "old"),
+    ]
+    assert merged("", []) == []
+    text = page.read_text()
+    assert re.search(
+        r"\| burst 90 \| 96 \| finishes \| finished \| 0\.9 \| - \| 0\.1 \| lift \|", text
+    )
+    assert all(line.count("|") == len(HEADS) + 1 for line in text.splitlines() if line[:1] == "|")
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C compiler")
+def test_every_row_names_a_load_of_the_program(tmp_path: Path):
+    program = build(tmp_path)
+    assert program is not None
+    listed = subprocess.run([program, "list"], capture_output=True, text=True, check=True).stdout
+    loads = [load for scene in SCENES for load in (*scene.loads, *scene.neighbours)]
+    assert {load.words[0] for load in loads} == set(listed.split())
+    assert all(source.stat().st_size for source in HERE.glob("*.c"))

@@ -1,0 +1,124 @@
+"""The zoo of loads in guests, and the page that keeps what came of each."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.live.memory.zoo.loads import SCENES
+from tests.vm.cache import REPO, VmError
+from tests.vm.commands import answer, say
+from tests.vm.guest import Job, boot
+from tests.vm.image import image
+from tests.vm.systems import ALL
+
+PAGE: Final = REPO / "docs" / "development" / "zoo-table.md"
+SYSTEMS: Final = ("trixie-zoo", "sid-zoo")
+HEADS: Final = (
+    *("system", "run", "load", "program", "limit", "expected", "outcome"),
+    *("at high", "at max", "else", "decided", "fault", "seen"),
+)
+_SECONDS = 3600.0
+_DRIVER = "python3 -m tests.live.memory.zoo.drive"
+_INTRO = """# What the guard did with the zoo
+
+`make zoo` runs these loads (`tests/live/memory/zoo`) under `qoslet run --guard act` in guests of {systems}, and replaces the
+rows of what ran ([testing](testing.md) says how to run some of them). Amounts are in MiB, times in seconds. `at high`, `at max` and
+`else` are the longest times in which a load took no step, by where its usage stood: at `memory.high` below the limit, at
+`memory.max`, elsewhere. The guests are emulated and slow. `decided` lists what qoslet did to the pod, and `fault` what an operator would
+complain about; no row is left out. `seen` has the day and the commit.
+
+"""
+
+
+def play(words: Sequence[str], seconds: float = _SECONDS) -> int:
+    """Runs the zoo in the systems that are named, else in both; ``trixie-zoo`` or ``trixie-zoo:SCENE``.
+    Returns 1 if a row has a fault."""
+    bad = False
+    for word in words or SYSTEMS:
+        name, _, chosen = word.partition(":")
+        if name not in SYSTEMS:
+            raise VmError(f"no zoo in {name}; there is {', '.join(SYSTEMS)}")
+        # a guest for each scene: what is left of one is not met by the next
+        for scene in [chosen] if chosen else [scene.name for scene in SCENES]:
+            rows = played(name, [scene], seconds)
+            write_page(rows)
+            bad |= any(row["fault"] for row in rows)
+    return 1 if bad else 0
+
+
+def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[dict[str, str]]:
+    """The rows of scenes in one boot of a system; VmError if there are none."""
+    system = ALL[name]
+    command = shlex.join([*_DRIVER.split(), *scenes])
+    with image(system.suite) as disk:
+        label = f"{name} (Linux {disk.facts.kernel.partition('-')[0].partition('+')[0]})"
+        say(f"Booting {label}")
+        left = boot(system, disk, Job("run", {"QOSLET_COMMAND": command}, seconds))
+    found = left.logs / "zoo.jsonl"
+    if not found.exists():
+        raise VmError(left.why() if left.code is None else f"no row; logs: {left.logs}")
+    commit = answer(["git", "-C", REPO, "rev-parse", "--short", "HEAD"]).strip()
+    seen = f"{time.strftime('%Y-%m-%d')} {commit}"
+    return [_row(label, seen, json.loads(line)) for line in found.read_text().splitlines()]
+
+
+def _row(label: str, seen: str, document: dict[str, Any]) -> dict[str, str]:
+    """The cells of a row that the driver wrote."""
+    limit = document["limit"]
+    return {
+        "system": label,
+        "run": document["scene"],
+        "load": document["load"],
+        "program": document["words"],
+        "limit": str(limit) if limit else "-",
+        "expected": document["expected"],
+        "outcome": document["outcome"],
+        "at high": _seconds(document["at_high"]),
+        "at max": _seconds(document["at_max"]),
+        "else": _seconds(document["elsewhere"]),
+        "decided": ", ".join(document["answers"]),
+        "fault": "; ".join(document["faults"]),
+        "seen": seen,
+    }
+
+
+def _seconds(amount: float) -> str:
+    return f"{amount:.1f}" if amount >= 0.05 else "-"
+
+
+def _key(row: dict[str, str]) -> tuple[str, str, str]:
+    return row["system"].split()[0], row["run"], row["load"]
+
+
+def merged(page: str, rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows of a page, with newer ones in place of those of the same system, run and load; what a
+    page has not stands at its end."""
+    kept = {_key(row): row for row in rows_of(page)}
+    kept.update({_key(row): row for row in rows})
+    order = {name: place for place, name in enumerate(SYSTEMS)}
+    return sorted(kept.values(), key=lambda row: order.get(_key(row)[0], len(order)))
+
+
+def rows_of(page: str) -> list[dict[str, str]]:
+    """The table of a page."""
+    found = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| ") and len(cells) == len(HEADS) and cells[0] != HEADS[0]:
+            found.append(dict(zip(HEADS, cells, strict=True)))
+    return found
+
+
+def write_page(rows: Iterable[dict[str, str]], page: Path = PAGE) -> None:
+    """Writes the page with these rows anew."""
+    all_rows = merged(page.read_text() if page.exists() else "", rows)
+    sides = ["--:" if name in ("limit", "at high", "at max", "else") else "---" for name in HEADS]
+    lines = ["| " + " | ".join(HEADS) + " |", "|" + "|".join(sides) + "|"]
+    lines += ["| " + " | ".join(row[name] for name in HEADS) + " |" for row in all_rows]
+    intro = _INTRO.format(systems="Debian 13 (`trixie-zoo`) and unstable (`sid-zoo`)")
+    page.write_text(intro + "\n".join(lines) + "\n")
