@@ -12,7 +12,7 @@ from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
-from qoslet.errors import BadInput, BadInputs
+from qoslet.errors import BadInput, BadInputs, CannotDo
 from qoslet.host.files.manifests import load, load_text, values_of
 from qoslet.host.files.node import load_node
 from qoslet.render.text.streams import note
@@ -53,9 +53,10 @@ def read(
     overrides the node's operating system. Raises BadInputs."""
     _check_stdin(args, paths)
     bundle = _bundle(args)
+    if getattr(args, "live", False):
+        return read_live(args)
     if not paths and bundle is None:
-        hint = "qoslet plan -f pods.yaml, or - for standard input"
-        raise BadInput("no pods given", where="-f", hint=hint)
+        raise _no_pods(args)
     faults: list[BadInput] = []
     node: Node | None = None
     problems: Sequence[Problem] = ()
@@ -112,6 +113,41 @@ def _bundle(args: argparse.Namespace) -> BundleInputs | None:
     from qoslet.app.bundle_inputs import BundleInputs
 
     return BundleInputs(path)
+
+
+def _no_pods(args: argparse.Namespace) -> BadInput:
+    """The fault of a command line that names no pods."""
+    hint = "qoslet plan -f pods.yaml, or - for standard input"
+    if hasattr(args, "live"):
+        hint += "; --live takes those of the kubelet that runs here"
+    return BadInput("no pods given", where="-f", hint=hint)
+
+
+def read_live(args: argparse.Namespace) -> Inputs:
+    """The node and the pods of the kubelet that runs here; documents of ``--node`` and ``-f`` stand
+    above what it says. Raises BadInputs, BadInput, CannotDo."""
+    from qoslet.app.found_node import PODS, find_node, kubelet_options
+
+    if getattr(args, "bundle", None) is not None:
+        hint = "leave one of them out"
+        raise BadInput("--bundle describes another machine", where="--live", hint=hint)
+    found = find_node(kubelet_options(args))
+    for row in found.notes:
+        lacks = "; ".join(filter(None, (row.cost, row.remedy))) if row.state != "ok" else ""
+        note(f"{row.topic}: {row.value}{f' ({lacks})' if lacks else ''}")
+    node, problems = load_node(args.node, flags_of(args), texts=found.texts())
+    options = Options(args.expand, args.resources == "allocated", node.name)
+    options = replace(options, namespace=_namespace(args), selector=args.selector)
+    if paths := [*args.filename, *getattr(args, "paths", ())]:
+        loaded = load(paths, options, recursive=getattr(args, "recursive", False))
+    elif found.pods is None:
+        lacking = next(row for row in found.notes if row.topic == PODS)
+        hint = "; ".join(filter(None, (lacking.remedy, lacking.cost)))
+        raise CannotDo(f"the kubelet's pods: {lacking.value}", hint=hint)
+    else:
+        loaded = load_text(found.pods[1], options, name=found.pods[0])
+    _check_node_name(args, loaded)
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 
 def _namespace(args: argparse.Namespace) -> str | None:

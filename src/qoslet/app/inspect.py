@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qoslet.errors import CannotDo
+from qoslet.errors import CannotDo, QosletError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from qoslet.core.node.doctor.finding import Finding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
@@ -23,6 +24,23 @@ def machine() -> Machine:
     from qoslet.host.machine.doctor_facts import look
 
     return look()
+
+
+def kubelet(machine: Machine, values: object) -> Sequence[Finding]:
+    """What can be seen of the kubelet that runs here, and which right lacks; ``values`` has the
+    options as attributes. Nothing where none runs."""
+    if not any(one.kind == "kubelet" for one in machine.programs):
+        return ()
+    from qoslet.app.found_node import find_node, kubelet_options
+    from qoslet.core.node.doctor.finding import Finding
+
+    try:
+        return find_node(kubelet_options(values)).notes[1:]
+    except QosletError as error:
+        where = f"{error.where}: " if error.where else ""
+        return (
+            Finding("kubelet configuration", "unknown", f"{where}{error.message}", "", error.hint),
+        )
 
 
 def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:

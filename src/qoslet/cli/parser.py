@@ -232,6 +232,35 @@ def add_node_arguments(parser: argparse.ArgumentParser, root: str = "") -> None:
             parser.folded.append(action)
 
 
+def add_live_argument(parser: argparse._ActionsContainer) -> None:
+    """The option of commands that plan: documents from a running kubelet."""
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="Take the configuration, and the pods where no -f is given, from the kubelet that runs here",
+    )
+
+
+def add_kubelet_arguments(parser: argparse.ArgumentParser, *, live: bool = False) -> None:
+    """The options of whoever asks a kubelet, in a group of their own; with ``--live`` where it is to be asked for."""
+    group = parser.add_argument_group("kubelet of this machine")
+    if live:
+        add_live_argument(group)
+    group.add_argument(
+        "--kubelet-pid", metavar="PID", type=int, help="Process of the kubelet, if several run"
+    )
+    group.add_argument(
+        "--kubelet-ca",
+        metavar="FILE",
+        help="Certificate authorities of the kubelet's certificate (default: its own file, compared)",
+    )
+    group.add_argument("--kubelet-token", metavar="FILE", help="File with a bearer token")
+    group.add_argument("--kubelet-cert", metavar="FILE", help="Client certificate (PEM)")
+    group.add_argument(
+        "--kubelet-key", metavar="FILE", help="Key of the client certificate, if in another file"
+    )
+
+
 def add_bundle_argument(parser: argparse.ArgumentParser) -> None:
     """The option of commands that look at a bundle instead of a machine."""
     parser.add_argument(

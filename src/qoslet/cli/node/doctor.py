@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
-from qoslet.cli.parser import add_drawing_arguments, add_output_argument, emit_lines, screen
+from qoslet.cli.parser import (
+    add_drawing_arguments,
+    add_kubelet_arguments,
+    add_output_argument,
+    emit_lines,
+    screen,
+)
 from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.errors import EXIT_CANNOT, EXIT_OK
 from qoslet.render.text.streams import emit
@@ -20,7 +26,7 @@ examples:
   qoslet doctor
   qoslet doctor -o json
 
-It only reads.
+It only reads, and asks a kubelet that runs here what this user may see of it.
 
 exit code: 0 qoslet can create cgroups here, 3 it cannot
 """
@@ -29,13 +35,14 @@ exit code: 0 qoslet can create cgroups here, 3 it cannot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_output_argument(parser, ("text", "json"))
+    add_kubelet_arguments(parser)
     add_drawing_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, judge and print; the exit code."""
     machine = inspect.machine()
-    rows = findings(machine)
+    rows = findings(machine, inspect.kubelet(machine, args))
     if args.output == "json":
         from msgspec import json
 

@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_bundle_argument,
     add_document_arguments,
     add_drawing_arguments,
+    add_kubelet_arguments,
     add_node_arguments,
     add_output_argument,
     add_schema_argument,
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
+    add_kubelet_arguments(parser, live=True)
     add_drawing_arguments(parser)
 
 

@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_bundle_argument,
     add_document_arguments,
     add_drawing_arguments,
+    add_kubelet_arguments,
     add_node_arguments,
     add_output_argument,
     add_schema_argument,
@@ -31,6 +32,7 @@ examples:
   kubectl get pods -o json | qoslet plan -f - --node node.yaml -o json
   qoslet plan pods/ --node node.yaml --kubernetes 1.37 --memory-qos qoslet
   qoslet plan pods.yaml --node node.yaml -o shell
+  qoslet plan --live --kubelet-token token
 
 exit code: 0 done, 1 the plan has an error, 2 bad input, 3 not possible here
 """
@@ -49,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
+    add_kubelet_arguments(parser, live=True)
     add_drawing_arguments(parser)
 
 

@@ -40,7 +40,7 @@ ASK_SECONDS = 2.0
 
 def node_programs(root: str = "") -> tuple[NodeProgram, ...]:
     """The kubelets and container runtimes, by their processes and sockets."""
-    found = list(_running(root))
+    found = list(running_programs(root))
     for path, name in _SOCKETS.items():
         place = root + path
         if not os.path.exists(place):
@@ -54,7 +54,8 @@ def node_programs(root: str = "") -> tuple[NodeProgram, ...]:
     return tuple(found)
 
 
-def _running(root: str) -> Iterator[NodeProgram]:
+def running_programs(root: str = "") -> Iterator[NodeProgram]:
+    """Those that run, by the names of their processes."""
     try:
         numbers = sorted(int(name) for name in os.listdir(f"{root}/proc") if name.isdigit())
     except OSError:

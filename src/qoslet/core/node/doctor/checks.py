@@ -9,7 +9,7 @@ root (5.8, KEP-2254), reclaim at ``memory.high`` (5.9, KEP-2570), ``cgroup.kill`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from qoslet.core.node.doctor.finding import Finding as Finding
 from qoslet.core.node.doctor.finding import State as State
@@ -28,8 +28,9 @@ _COST = {
 }
 
 
-def findings(machine: Machine) -> list[Finding]:
-    """Every finding, in the order in which people look."""
+def findings(machine: Machine, kubelet: Sequence[Finding] = ()) -> list[Finding]:
+    """Every finding, in the order in which people look; ``kubelet`` are those about what a kubelet
+    lets be seen."""
     return [
         *_layout(machine),
         *_controllers(machine),
@@ -40,7 +41,7 @@ def findings(machine: Machine) -> list[Finding]:
         *feature_findings(machine),
         *_systemd(machine),
         *_sizes(machine),
-        *program_findings(machine),
+        *program_findings(machine, kubelet),
     ]
 
 

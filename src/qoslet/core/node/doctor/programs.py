@@ -7,7 +7,7 @@ config-linux.md "unified", runc since 1.0.0-rc93 (pull 2584), crun since 0.15 (p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from qoslet.core.node.doctor.finding import Finding
 from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
@@ -15,9 +15,10 @@ from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
 _UNIFIED_SINCE = {"runc": (1, 0), "crun": (0, 15)}
 
 
-def program_findings(machine: Machine) -> Iterator[Finding]:
-    """Kubelets, container runtimes, agents, OCI runtimes."""
-    yield from _kubelets(machine)
+def program_findings(machine: Machine, kubelet: Sequence[Finding] = ()) -> Iterator[Finding]:
+    """Kubelets and what is known of one, container runtimes, agents, OCI runtimes."""
+    yield from _kubelets(machine, bool(kubelet))
+    yield from kubelet
     runtimes = [one for one in machine.programs if one.kind == "runtime"]
     if not runtimes:
         yield Finding("container runtime", "ok", "none found")
@@ -34,7 +35,7 @@ def program_findings(machine: Machine) -> Iterator[Finding]:
         yield Finding("qoslet agents", "ok", f"--cgroup-root {roots}" if roots else "none found")
 
 
-def _kubelets(machine: Machine) -> Iterator[Finding]:
+def _kubelets(machine: Machine, asked: bool) -> Iterator[Finding]:
     kubelets = [one for one in machine.programs if one.kind == "kubelet"]
     trees = ", ".join(machine.kubelet_trees)
     if not kubelets and not trees:
@@ -50,8 +51,8 @@ def _kubelets(machine: Machine) -> Iterator[Finding]:
         "kubelet",
         "ok",
         f"{who}; its pods are in {trees}" if trees else f"{who}; no kubepods cgroup",
-        "qoslet leaves these cgroups alone; plan and explain compute their values from files",
-        remedy[machine.kubelet_config],
+        "qoslet leaves these cgroups alone; plan and explain compute their values",
+        "plan for it: qoslet plan --live" if asked else remedy[machine.kubelet_config],
     )
 
 

@@ -15,13 +15,14 @@ from qoslet.core.node.node import Kubelet
 from qoslet.core.quantity import from_int
 from qoslet.core.versions.kubernetes import Profile
 
-_EVICTION = {
+EVICTION = {
     "memory.available": "100Mi",
     "nodefs.available": "10%",
     "nodefs.inodesFree": "5%",
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
 }
+"""The hard eviction thresholds of a kubelet on Linux. Source: pkg/kubelet/eviction/defaults_linux.go."""
 _EVICTION_WINDOWS = {
     "memory.available": "500Mi",
     "nodefs.available": "10%",
@@ -196,7 +197,7 @@ def kubelet_of(
     """
     values = dict(found.values)
     values["seccomp_default"] = bool(found.unused.get("seccompDefault"))
-    defaults = _EVICTION_WINDOWS if os == "windows" else _EVICTION
+    defaults = _EVICTION_WINDOWS if os == "windows" else EVICTION
     if "eviction_hard" not in values:
         values["eviction_hard"] = defaults
     elif found.unused.get("mergeDefaultEvictionSettings"):

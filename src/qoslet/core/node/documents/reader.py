@@ -56,7 +56,7 @@ def sort(
             continue
         kind, version = given.get("kind"), given.get("apiVersion")
         if "kubeletconfig" in given:
-            _kubelet(faults, found, f"{label}: kubeletconfig.", given["kubeletconfig"])
+            _kubelet(faults, found, f"{label}: kubeletconfig.", _in_force(given["kubeletconfig"]))
         elif kind == "KubeletConfiguration" and version == KUBELET_API:
             _kubelet(faults, found, f"{label}: ", given)
         elif kind == "Node" and version == OWN_API:
@@ -171,6 +171,21 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
     for key in swap if isinstance(swap, Mapping) else ():
         if key != "swapBehavior" and isinstance(key, str):
             found.unknown.append((key, f"{where}memorySwap.{key}"))
+
+
+def _in_force(configz: Any) -> Any:
+    """A configuration as a kubelet's /configz has it: complete, so that an empty list or map, which
+    JSON leaves out, is no default; and the default thresholds are merged already.
+
+    Source: kubelet config v1beta1 types.go (``omitempty``); a kubelet always has both frequencies.
+    """
+    if not isinstance(configz, Mapping) or not {
+        "syncFrequency",
+        "nodeStatusUpdateFrequency",
+    } <= set(configz):
+        return configz
+    given = {key: value for key, value in configz.items() if key != "mergeDefaultEvictionSettings"}
+    return {"evictionHard": {}, "enforceNodeAllocatable": [], **given}
 
 
 def _ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:

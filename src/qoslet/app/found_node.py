@@ -1,0 +1,251 @@
+"""The node that a kubelet of this machine runs, as the documents that ``plan`` takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.api.schema import shown
+from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.running_kubelet.release import oldest_release
+from qoslet.core.versions.kubernetes import NEWEST
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
+from qoslet.host.kubelet.client import Credentials as Credentials
+from qoslet.host.kubelet.configuration import Configuration, configuration
+from qoslet.host.kubelet.ports import read_only_port, secure_port
+from qoslet.host.kubelet.process_files import ProcessFiles
+from qoslet.host.kubelet.processes import KubeletProcess, kubelet_processes, shares_namespace
+
+
+class KubeletOptions(Struct, frozen=True):
+    """How to find a kubelet: its process where there are several, and how to ask it. ``root``
+    stands in front of /proc."""
+
+    pid: int | None = None
+    credentials: Credentials = Credentials()
+    root: str = ""
+
+
+PODS = "kubelet pods"
+"""The topic of the note about pods."""
+
+
+class FoundNode(Struct, frozen=True):
+    """A kubelet's node. ``documents`` are node documents with the place of each, to be read like
+    those of ``--node``, the later ones over the former; ``pods`` is a PodList as JSON with its place,
+    None where the kubelet gives none. ``notes`` say what was seen, what lacks and what helps."""
+
+    pid: int
+    name: str | None
+    documents: tuple[tuple[str, Any], ...]
+    pods: tuple[str, bytes] | None
+    notes: tuple[Finding, ...]
+
+    def texts(self) -> list[tuple[str, bytes]]:
+        """The documents as JSON."""
+        return [(where, msgspec.json.encode(document)) for where, document in self.documents]
+
+
+class _Spec(Struct):
+    nodeName: str | None = None  # noqa: N815
+
+
+class _Pod(Struct):
+    spec: _Spec | None = None
+
+
+class _PodList(Struct):
+    items: list[_Pod] | None = None
+
+
+def find_node(options: KubeletOptions) -> FoundNode:
+    """The node of the kubelet that runs here. Raises CannotDo where there is none, BadInput where
+    there are several and none is chosen."""
+    process = _chosen(options)
+    read = configuration(process)
+    answers = _asked(process, read, options)
+    name = _node_name(answers)
+    documents = _documents(process, read, answers, name)
+    pods = (answers.places["/pods"], answers.pods) if answers.pods is not None else None
+    notes = (_kubelet_note(process, answers, name), *_notes(process, read, answers))
+    return FoundNode(process.pid, name, documents, pods, notes)
+
+
+def kubelet_options(values: object) -> KubeletOptions:
+    """The options among the attributes of ``values``, as the command line has them."""
+    files = ("kubelet_ca", "kubelet_token", "kubelet_cert", "kubelet_key")
+    authorities, token, certificate, key = (getattr(values, name, None) or "" for name in files)
+    credentials = Credentials(authorities, token, certificate, key)
+    return KubeletOptions(getattr(values, "kubelet_pid", None), credentials)
+
+
+def _chosen(options: KubeletOptions) -> KubeletProcess:
+    """The kubelet that is asked for, or the only one; of several the one in our mount namespace."""
+    found, others = kubelet_processes(options.root)
+    if options.pid is not None:
+        for process in found:
+            if process.pid == options.pid:
+                return process
+        message = f"process {options.pid} is not a kubelet of root or of this user"
+        raise BadInput(message, where="--kubelet-pid", hint=_listed(found))
+    if not found:
+        hint = "give pods with -f and the node with --node"
+        if others:
+            message = f"process {others[0]} is called kubelet, but is another user's"
+            raise CannotDo(message, hint=hint)
+        raise CannotDo("no kubelet runs on this machine", hint=hint)
+    near = [one for one in found if shares_namespace(one, "mnt") is not False]
+    chosen = near or found
+    if len(chosen) > 1:
+        message = f"{len(chosen)} kubelets run on this machine"
+        raise BadInput(message, where="--kubelet-pid", hint=_listed(chosen))
+    return chosen[0]
+
+
+def _listed(found: list[KubeletProcess]) -> str:
+    return "kubelets: " + (", ".join(str(one.pid) for one in found[:8]) or "none")
+
+
+def _asked(process: KubeletProcess, read: Configuration, options: KubeletOptions) -> KubeletAnswer:
+    """Ask the kubelet for its pages: the read-only port first, since that takes no right."""
+    answers = KubeletAnswer()
+    if shares_namespace(process, "net") is False:
+        message = "the kubelet is in another network namespace"
+        hint = f"nsenter -t {process.pid} -n qoslet ..."
+        answers.unavailable += [Unavailable(page, "", message, hint) for page in _PAGES]
+        return answers
+    fields = read.effective.document if read.effective is not None else {}
+    port = read_only_port(fields)
+    if port is not None and take(answers, port, "/pods", Credentials()):
+        take(answers, port, "/metrics", Credentials())
+    _ask_secure(process, read, options, answers)
+    return answers
+
+
+_PAGES: tuple[Page, ...] = ("/configz", "/pods", "/metrics")
+
+
+def _ask_secure(
+    process: KubeletProcess, read: Configuration, options: KubeletOptions, answers: KubeletAnswer
+) -> None:
+    fields = read.effective.document if read.effective is not None else {}
+    try:
+        with ProcessFiles(process.folder) as files:
+            name = read.command.path("hostname-override") or _host_name()
+            trusted = bool(options.credentials.authorities)
+            secure = secure_port(fields, read.command, files, name, pinned=not trusted)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        where = (error.filename if isinstance(error, OSError) else None) or process.folder
+        message = f"the kubelet's certificate cannot be read: {reason}"
+        hint = "run as root, or give --kubelet-ca"
+        answers.unavailable += [Unavailable(page, str(where), message, hint) for page in _PAGES]
+        return
+    if secure is None:
+        answers.unavailable.append(Unavailable("/configz", "", "the kubelet serves no port"))
+        return
+    for page in _PAGES:
+        if not take(answers, secure, page, options.credentials):
+            return
+
+
+def _host_name() -> str:
+    import socket
+
+    return socket.gethostname().strip().lower()
+
+
+def _node_name(answers: KubeletAnswer) -> str | None:
+    """The node's name, as its pods name it."""
+    if answers.pods is None:
+        return None
+    try:
+        found = msgspec.json.decode(answers.pods, type=_PodList)
+    except msgspec.ValidationError:
+        return None
+    names = {one.spec.nodeName for one in found.items or () if one.spec and one.spec.nodeName}
+    return names.pop() if len(names) == 1 else None
+
+
+def _documents(
+    process: KubeletProcess, read: Configuration, answers: KubeletAnswer, name: str | None
+) -> tuple[tuple[str, Any], ...]:
+    """Configuration as /configz has it, else as flags and files make it; and what qoslet's own Node
+    document says besides."""
+    documents: list[tuple[str, Any]] = []
+    if answers.configz is not None:
+        documents.append((answers.places["/configz"], {"kubeletconfig": answers.configz}))
+    elif read.effective is not None:
+        documents += [(one.where, one.document) for one in read.effective.sources()]
+    own: dict[str, Any] = {"apiVersion": "qoslet/v1", "kind": "Node"}
+    if name is not None:
+        own["metadata"] = {"name": name}
+    own["kubernetes"] = _release(answers)
+    documents.append((answers.places.get("/metrics", f"process {process.pid}"), own))
+    return tuple(documents)
+
+
+def _release(answers: KubeletAnswer) -> str:
+    """The kubelet's release; the newest where nothing tells it."""
+    return answers.release or f"1.{NEWEST}"
+
+
+def _kubelet_note(process: KubeletProcess, answers: KubeletAnswer, name: str | None) -> Finding:
+    said = [f"{process.name} (process {process.pid})", answers.release, name and f"node {name}"]
+    return Finding("kubelet", "ok", ", ".join(filter(None, said)))
+
+
+def _notes(process: KubeletProcess, read: Configuration, answers: KubeletAnswer) -> list[Finding]:
+    return [
+        _configuration_note(process, read, answers),
+        _pods_note(answers),
+        _release_note(answers),
+    ]
+
+
+def _configuration_note(
+    process: KubeletProcess, read: Configuration, answers: KubeletAnswer
+) -> Finding:
+    topic = "kubelet configuration"
+    if answers.has("/configz"):
+        return Finding(topic, "ok", f"from {answers.places['/configz']}")
+    why = _why(answers.why_not("/configz"))
+    if read.effective is None:
+        fault = read.fault
+        text = "" if fault is None else f"{fault.where}: {fault.message}"
+        remedy = (fault.hint if fault is not None else "") or "give it with --node"
+        return Finding(topic, "missing", shown(text, 300), why[0], remedy)
+    files = ", ".join(read.files[:4]) + (" and others" if len(read.files) > 4 else "")
+    value = "from the command line" + (f" and {files}" if files else "")
+    if process.name == "k3s":
+        return Finding(
+            topic, "unknown", value, "what k3s itself sets is seen in /configz only", why[1]
+        )
+    return Finding(topic, "ok", value, f"not from /configz: {why[0]}" if why[0] else "", why[1])
+
+
+def _pods_note(answers: KubeletAnswer) -> Finding:
+    topic = PODS
+    if answers.has("/pods"):
+        return Finding(topic, "ok", f"from {answers.places['/pods']}")
+    message, hint = _why(answers.why_not("/pods"))
+    return Finding(topic, "missing", message or "cannot be asked for", "give them with -f", hint)
+
+
+def _release_note(answers: KubeletAnswer) -> Finding:
+    topic = "kubelet release"
+    if answers.release is not None:
+        return Finding(topic, "ok", answers.release)
+    oldest = oldest_release(answers.configz) if answers.configz is not None else None
+    value = f"1.{oldest} or later" if oldest is not None else "not known"
+    return Finding(topic, "unknown", value, f"rules of 1.{NEWEST} are used", "give --kubernetes")
+
+
+def _why(refusal: Unavailable | None) -> tuple[str, str]:
+    """Why a page is not there, and what helps."""
+    if refusal is None:
+        return "", ""
+    return f"{refusal.where}: {refusal.message}" if refusal.where else refusal.message, refusal.hint

@@ -1,0 +1,118 @@
+"""What a kubelet answers: the configuration in force, its pods, its release; and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.core.node.running_kubelet.release import release_of_metrics
+from qoslet.host.kubelet.client import Credentials, KubeletPort, NoAnswer, ask_kubelet
+
+Page = Literal["/configz", "/pods", "/metrics"]
+
+RIGHTS: Mapping[str, str] = {
+    "/configz": "nodes/configz",
+    "/pods": "nodes/pods",
+    "/metrics": "nodes/metrics",
+}
+"""The right (verb get) that a page of the secure port takes.
+
+Source: pkg/kubelet/server/auth.go; nodes/configz and nodes/pods since 1.33 (KEP-2862), before it is
+nodes/proxy, which also runs commands in containers."""
+
+
+class Unavailable(Struct, frozen=True):
+    """A page that was not to be had: from ``where``, why, and what helps."""
+
+    page: Page
+    where: str
+    message: str
+    hint: str = ""
+
+
+class KubeletAnswer(Struct):
+    """``configz`` is the decoded KubeletConfiguration, ``pods`` a PodList as JSON, ``release`` as
+    the kubelet writes it; each with the address that it is from in ``places``."""
+
+    configz: dict[str, Any] | None = None
+    pods: bytes | None = None
+    release: str | None = None
+    places: dict[str, str] = msgspec.field(default_factory=dict)
+    unavailable: list[Unavailable] = msgspec.field(default_factory=list)
+
+    def has(self, page: Page) -> bool:
+        """Whether the page was answered."""
+        return page in self.places
+
+    def why_not(self, page: Page) -> Unavailable | None:
+        """Why a page is not there: the last of the ports that were asked."""
+        return next((one for one in reversed(self.unavailable) if one.page == page), None)
+
+
+class _Configz(Struct):
+    kubeletconfig: dict[str, Any]
+
+
+class _PodList(Struct):
+    kind: Literal["PodList", "List"]
+
+
+def take(answers: KubeletAnswer, port: KubeletPort, page: Page, credentials: Credentials) -> bool:
+    """Ask for a page that is not there yet; whether the port answered at all."""
+    if answers.has(page):
+        return True
+    where = f"{port}{page}"
+    try:
+        answer = ask_kubelet(port, page, credentials)
+    except NoAnswer as error:
+        answers.unavailable.append(
+            Unavailable(page, error.where or where, error.message, error.hint)
+        )
+        return False
+    if answer.status != 200:
+        answers.unavailable.append(_refused(page, where, answer.status, credentials))
+        return True
+    try:
+        _keep(answers, page, answer.body)
+    except (*DECODE_ERRORS, ValueError) as error:
+        message = f"answers something else: {shown(str(error), 120)}"
+        answers.unavailable.append(Unavailable(page, where, message))
+    else:
+        answers.places[page] = where
+    return True
+
+
+def _keep(answers: KubeletAnswer, page: Page, body: bytes) -> None:
+    """Raise ValueError and what decoding raises for what is no such page."""
+    if page == "/configz":
+        answers.configz = msgspec.json.decode(body, type=_Configz).kubeletconfig
+    elif page == "/pods":
+        msgspec.json.decode(body, type=_PodList)
+        answers.pods = body
+    else:
+        answers.release = release_of_metrics(body)
+        if answers.release is None:
+            raise ValueError("no kubernetes_build_info")
+
+
+def _refused(page: Page, where: str, status: int, credentials: Credentials) -> Unavailable:
+    right = RIGHTS[page]
+    since = (
+        ""
+        if page == "/metrics"
+        else " (before 1.33 nodes/proxy, which also allows running commands)"
+    )
+    known = bool(credentials.token or credentials.certificate)
+    if status == 401:
+        message = "the credentials are not valid" if known else "takes no anonymous questions"
+        hint = "give --kubelet-token or --kubelet-cert of a user"
+        return Unavailable(page, where, message, f"{hint} with the right to get {right}{since}")
+    if status == 403:
+        who = "this user" if known else "system:anonymous"
+        message = f"{who} may not get {right}"
+        return Unavailable(page, where, message, f"grant get on {right}{since}")
+    return Unavailable(page, where, f"answers {status}")

@@ -1,0 +1,99 @@
+"""Kubelets inside other programs: where k3s and MicroK8s keep what they start theirs with.
+
+Source: k3s docs, "agent" options ``--kubelet-arg``, ``--config``, ``--data-dir``; k3s rewrites its
+own command line, since that may hold a token. MicroK8s docs, "Configuring services":
+``args/kubelet``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from qoslet.errors import BadInput
+from qoslet.host.files.bounds import FOLLOWED
+from qoslet.host.kubelet.process_files import ProcessFiles
+from qoslet.host.kubelet.processes import KubeletProcess
+
+_K3S_CONFIG = "/etc/rancher/k3s/config.yaml"
+_K3S_DATA = "/var/lib/rancher/k3s"
+_SNAP = {
+    "SNAP_DATA": "/var/snap/microk8s/current",
+    "SNAP_COMMON": "/var/snap/microk8s/common",
+    "SNAP": "/snap/microk8s/current",
+}
+
+
+def arguments_of(process: KubeletProcess, files: ProcessFiles) -> list[str]:
+    """The command line of the kubelet in ``process``, as far as it can be seen."""
+    if process.name == "k3s":
+        return list(_k3s(process, files))
+    if process.name == "MicroK8s":
+        return list(_microk8s(process, files))
+    return list(process.arguments)
+
+
+def _microk8s(process: KubeletProcess, files: ProcessFiles) -> Iterator[str]:
+    """The lines of its file of arguments, a flag each."""
+    flag = "--kubelet-args-file="
+    given = (one.removeprefix(flag) for one in process.arguments if one.startswith(flag))
+    path = next(given, f"{_SNAP['SNAP_DATA']}/args/kubelet")
+    try:
+        text = os.fsdecode(files.read(path))
+    except OSError:
+        return
+    for line in text.splitlines():
+        word = line.strip()
+        if not word or word.startswith("#"):
+            continue
+        for name, value in _SNAP.items():
+            word = word.replace(f"${{{name}}}", value).replace(f"${name}/", f"{value}/")
+        name, _, value = word.partition(" ")
+        yield name if not value else f"{name}={value.strip()}"
+
+
+def _k3s(process: KubeletProcess, files: ProcessFiles) -> Iterator[str]:
+    """What it adds to the kubelet's command line; drop-ins, where this k3s has them, come first."""
+    values = _k3s_values(files)
+    data = str(values.get("data-dir") or _K3S_DATA)
+    folder = f"{data}/agent/etc/kubelet.conf.d"
+    try:
+        next(files.walk(folder), None)
+    except OSError:
+        pass
+    else:
+        yield f"--config-dir={folder}"
+    yield f"--tls-cert-file={data}/agent/serving-kubelet.crt"
+    yield "--container-runtime-endpoint=unix:///run/k3s/containerd/containerd.sock"
+    yield "--read-only-port=0"
+    name = values.get("node-name")
+    if isinstance(name, str):
+        yield f"--hostname-override={name}"
+    given = values.get("kubelet-arg")
+    for word in given if isinstance(given, list) else [given]:
+        if isinstance(word, str):
+            yield f"--{word.removeprefix('--')}"
+    arguments = list(process.arguments)
+    for at, word in enumerate(arguments):
+        if word == "--kubelet-arg" and at + 1 < len(arguments):
+            yield f"--{arguments[at + 1].removeprefix('--')}"
+        elif word.startswith("--kubelet-arg="):
+            yield f"--{word.removeprefix('--kubelet-arg=').removeprefix('--')}"
+
+
+def _k3s_values(files: ProcessFiles) -> dict[str, Any]:
+    """Its own configuration file; empty where there is none."""
+    from qoslet.host.files.manifests import text_documents
+
+    try:
+        data = files.read(_K3S_CONFIG)
+    except OSError:
+        return {}
+    for found in text_documents(data, _K3S_CONFIG, FOLLOWED):
+        if not isinstance(found, BadInput):
+            value = msgspec.json.decode(found.data)
+            return value if isinstance(value, dict) else {}
+    return {}

@@ -1,0 +1,58 @@
+"""Kubelets among the processes of this machine.
+
+A process of another user than root and ourselves is passed over: whoever names a program kubelet
+must not decide which files are read here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from qoslet.host.machine.node_programs import running_programs
+
+
+class KubeletProcess(Struct, frozen=True):
+    """A kubelet that runs. ``name`` is what it is part of (``kubelet``, ``k3s``, ``MicroK8s``),
+    ``folder`` its directory in /proc, ``arguments`` its command line without the program."""
+
+    pid: int
+    name: str
+    folder: str
+    arguments: tuple[str, ...]
+
+
+def kubelet_processes(root: str = "") -> tuple[list[KubeletProcess], list[int]]:
+    """The kubelets, and the processes called so that belong to other users. ``root`` stands in
+    front of /proc."""
+    found: list[KubeletProcess] = []
+    others: list[int] = []
+    for program in running_programs(root):
+        if program.kind != "kubelet" or program.pid is None:
+            continue
+        folder = f"{root}/proc/{program.pid}"
+        try:
+            owner = os.stat(folder).st_uid
+            with open(f"{folder}/cmdline", "rb") as file:
+                words = os.fsdecode(file.read()).split("\0")[:-1]
+        except OSError:
+            continue
+        if not words:
+            continue
+        if owner not in (0, os.geteuid()):
+            others.append(program.pid)
+            continue
+        found.append(KubeletProcess(program.pid, program.name, folder, tuple(words[1:])))
+    return found, others
+
+
+def shares_namespace(process: KubeletProcess, kind: str) -> bool | None:
+    """Whether a process is in our namespace of a ``kind`` (``net``, ``mnt``); None where this user
+    may not know."""
+    try:
+        there = os.readlink(f"{process.folder}/ns/{kind}")
+        here = os.readlink(f"/proc/self/ns/{kind}")
+    except OSError:
+        return None
+    return there == here

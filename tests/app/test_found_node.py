@@ -1,0 +1,226 @@
+"""The node of a kubelet that runs here, from what it answers or else from its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from qoslet.app.found_node import Credentials, FoundNode, KubeletOptions, find_node
+from qoslet.errors import BadInput, CannotDo
+from tests.cli.fixtures import environment
+from tests.host.kubelet.fake_node import (
+    CERTIFICATES,
+    HEAD,
+    METRICS,
+    Reply,
+    declare,
+    kubelet_port,
+    pods,
+)
+
+CONFIGZ = json.dumps(
+    {
+        "kubeletconfig": {
+            "syncFrequency": "1m0s",
+            "nodeStatusUpdateFrequency": "10s",
+            "maxPods": 33,
+            "mergeDefaultEvictionSettings": False,
+        }
+    }
+).encode()
+
+
+def look(machine: Path, pid: int | None = None, **credentials: str) -> FoundNode:
+    return find_node(KubeletOptions(pid, Credentials(**credentials), str(machine)))
+
+
+def states(found: FoundNode) -> dict[str, str]:
+    return {row.topic: row.state for row in found.notes}
+
+
+def own(found: FoundNode) -> dict[str, object]:
+    """qoslet's own document among those found."""
+    document: dict[str, object] = found.documents[-1][1]
+    return document
+
+
+def certificate(name: str) -> dict[str, str]:
+    return {"/pki/kubelet.crt": (CERTIFICATES / name).read_text()}
+
+
+def test_the_read_only_port_gives_pods_and_release(tmp_path: Path) -> None:
+    pages = {"/pods": pods("a", "b"), "/metrics": METRICS}
+    with kubelet_port(pages) as (number, asked):
+        files = {"/k.yaml": f"{HEAD}readOnlyPort: {number}\nmaxPods: 7\nport: 1\n"}
+        declare(tmp_path, "--config=/k.yaml", files=files)
+        found = look(tmp_path)
+    assert (found.pid, found.name) == (812, "n1")
+    assert found.pods == (f"http://127.0.0.1:{number}/pods", pages["/pods"])
+    assert own(found) == {
+        "apiVersion": "qoslet/v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "kubernetes": "v1.33.4",
+    }
+    assert found.documents[0][1]["maxPods"] == 7
+    assert set(states(found).values()) == {"ok"}
+    assert [path for path, _ in asked] == ["/pods", "/metrics"]
+
+
+def test_the_secure_port_gives_the_configuration_in_force(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    pages = {"/configz": CONFIGZ, "/pods": pods("a"), "/metrics": METRICS}
+    with kubelet_port(pages, "self-signed.pem", "secret") as (number, asked):
+        files = {"/k.yaml": f"{HEAD}port: {number}\n", **certificate("self-signed.pem")}
+        declare(tmp_path, "--config=/k.yaml", "--cert-dir=/pki", files=files)
+        found = look(tmp_path, token=str(token))
+        without = look(tmp_path)
+    assert found.documents[0][1] == json.loads(CONFIGZ)
+    assert found.pods is not None
+    assert set(states(found).values()) == {"ok"}
+    assert {path for path, word in asked if word} == set(pages)
+    assert without.pods is None
+    assert states(without) == {
+        "kubelet": "ok",
+        "kubelet configuration": "ok",
+        "kubelet pods": "missing",
+        "kubelet release": "unknown",
+    }
+    (lacking,) = [row for row in without.notes if row.topic == "kubelet pods"]
+    assert "takes no anonymous questions" in lacking.value
+    assert "nodes/pods" in lacking.remedy
+
+
+def test_a_user_without_the_right_is_told_which(tmp_path: Path) -> None:
+    pages: dict[str, Reply] = {"/configz": CONFIGZ, "/pods": 403, "/metrics": 403}
+    with kubelet_port(pages, "self-signed.pem") as (number, _):
+        files = {"/k.yaml": f"{HEAD}port: {number}\n", **certificate("self-signed.pem")}
+        declare(tmp_path, "--config=/k.yaml", "--cert-dir=/pki", files=files)
+        found = look(tmp_path)
+    (lacking,) = [row for row in found.notes if row.topic == "kubelet pods"]
+    assert "system:anonymous may not get nodes/pods" in lacking.value
+    assert (
+        lacking.remedy
+        == "grant get on nodes/pods (before 1.33 nodes/proxy, which also allows running commands)"
+    )
+    (release,) = [row for row in found.notes if row.topic == "kubelet release"]
+    assert release.value == "1.33 or later"
+
+
+def test_a_program_in_the_kubelet_s_place_is_told_nothing(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    with kubelet_port({"/configz": CONFIGZ}, "other.pem") as (number, asked):
+        files = {"/k.yaml": f"{HEAD}port: {number}\n", **certificate("self-signed.pem")}
+        declare(tmp_path, "--config=/k.yaml", "--cert-dir=/pki", files=files)
+        found = look(tmp_path, token=str(token))
+    assert not asked
+    (note,) = [row for row in found.notes if row.topic == "kubelet configuration"]
+    assert "not the one of the kubelet's own file" in note.cost
+
+
+def test_an_authority_needs_no_certificate_file(tmp_path: Path) -> None:
+    with kubelet_port({"/configz": CONFIGZ}, "signed.pem") as (number, _):
+        files = {"/k.yaml": f"{HEAD}port: {number}\n"}
+        declare(tmp_path, "--config=/k.yaml", "--hostname-override=n1", files=files)
+        assert states(look(tmp_path))["kubelet pods"] == "missing"
+        found = look(tmp_path, authorities=str(CERTIFICATES / "ca.pem"))
+    assert found.documents[0][0] == f"https://127.0.0.1:{number}/configz"
+
+
+@pytest.mark.parametrize("page", [b"[]", b"{", b'{"kubeletconfig": 1}', b"[" * 100_000, b"", 500])
+def test_a_page_that_is_none_is_left_out(tmp_path: Path, page: bytes | int) -> None:
+    pages: dict[str, Reply] = {"/configz": page, "/pods": page, "/metrics": page}
+    with kubelet_port(pages, "self-signed.pem") as (number, _):
+        files = {"/k.yaml": f"{HEAD}port: {number}\nmaxPods: 5\n", **certificate("self-signed.pem")}
+        declare(tmp_path, "--config=/k.yaml", "--cert-dir=/pki", files=files)
+        found = look(tmp_path)
+    assert found.pods is None
+    assert found.documents[0][1]["maxPods"] == 5
+
+
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    declare(tmp_path, "--config=/k.yaml", "--port=1")
+    found = look(tmp_path)
+    (note,) = [row for row in found.notes if row.topic == "kubelet configuration"]
+    assert (note.state, note.value) == (
+        "missing",
+        "/k.yaml: cannot be read: No such file or directory",
+    )
+
+
+def test_without_a_kubelet_there_is_nothing_to_find(tmp_path: Path) -> None:
+    declare(tmp_path, comm="bash")
+    with pytest.raises(CannotDo, match="no kubelet runs"):
+        look(tmp_path)
+
+
+def test_one_of_several_is_chosen(tmp_path: Path) -> None:
+    for pid in (7, 8):
+        declare(tmp_path, "--read-only-port=0", "--port=1", pid=pid)
+    with pytest.raises(BadInput, match="2 kubelets") as error:
+        look(tmp_path)
+    assert error.value.hint == "kubelets: 7, 8"
+    assert look(tmp_path, pid=8).pid == 8
+    with pytest.raises(BadInput, match="process 9 is not a kubelet"):
+        look(tmp_path, pid=9)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[int]:
+    """A process that is called kubelet."""
+    program = folder / "kubelet"
+    program.symlink_to(sys.executable)
+    code = "import sys; print(1, flush=True); sys.stdin.read()"
+    command = [str(program), "-c", code, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def qoslet(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "qoslet", *arguments]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+
+
+def test_a_plan_of_a_live_kubelet(tmp_path: Path) -> None:
+    with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, _):
+        config = tmp_path / "k.yaml"
+        config.write_text(
+            f"{HEAD}readOnlyPort: {number}\nport: 1\ncgroupRoot: /here\nfailCgroupV1: false\n"
+        )
+        with running(tmp_path, f"--config={config}", "--cgroup-driver=cgroupfs") as pid:
+            chosen = f"--kubelet-pid={pid}"
+            planned = qoslet("plan", "--live", chosen, "-o", "json")
+            why = qoslet("explain", "--live", chosen, "a", "cpu.shares", "--hierarchy=v1")
+            doctor = qoslet("doctor", chosen)
+    document = json.loads(planned.stdout)
+    assert [pod["name"] for pod in document["pods"]] == ["a", "b"]
+    assert document["node"]["kubernetes"] == "1.33"
+    assert document["node"]["name"] == "n1"
+    assert document["cgroups"][0]["name"] == "/here/kubepods"
+    assert f"kubelet pods: from http://127.0.0.1:{number}/pods" in planned.stderr
+    assert why.returncode == 0, why.stderr
+    assert f"from the command line and {config}" in doctor.stdout
+    assert os.path.basename(sys.executable) not in doctor.stdout
+
+
+def test_pods_that_cannot_be_seen_are_no_empty_plan(tmp_path: Path) -> None:
+    with running(tmp_path, "--read-only-port=0", "--port=1") as pid:
+        done = qoslet("plan", "--live", f"--kubelet-pid={pid}")
+    assert done.returncode == 3
+    assert not done.stdout
+    assert "the kubelet's pods: " in done.stderr
+    assert "give them with -f" in done.stderr
