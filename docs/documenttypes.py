@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "src" / "qoslet" / "render" / "documents" / "types"
-KINDS = ("plan", "explanation", "conversion")
+KINDS = ("plan", "explanation", "diff", "conversion")
 
 HEAD = '''"""The {kind} document as types. Written by ``docs.documenttypes`` from its schema."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Container, Pod
     from qoslet.core.convert.convert import Conversion
+    from qoslet.core.diff.diff import Diff
     from qoslet.core.explain.explain import Explanation
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError, UnknownArgument
     from qoslet.library import (
         convert,
+        diff,
         explain,
         load_node,
         load_pods,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     )
     from qoslet.library_arguments import ConvertOptions
     from qoslet.render.documents.types.conversion import ConversionDocument
+    from qoslet.render.documents.types.diff import DiffDocument
     from qoslet.render.documents.types.explanation import ExplanationDocument
     from qoslet.render.documents.types.plan import PlanDocument
     from qoslet.version import VERSION as __version__  # noqa: N811
@@ -49,6 +52,8 @@ __all__ = [
     "Conversion",
     "ConversionDocument",
     "ConvertOptions",
+    "Diff",
+    "DiffDocument",
     "Explanation",
     "ExplanationDocument",
     "Loaded",
@@ -63,6 +68,7 @@ __all__ = [
     "UnknownArgument",
     "__version__",
     "convert",
+    "diff",
     "explain",
     "load_node",
     "load_pods",
@@ -77,9 +83,11 @@ _HOMES = {
     "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError", "UnknownArgument"),
     "library_arguments": ("ConvertOptions",),
     "render.documents.types.conversion": ("ConversionDocument",),
+    "render.documents.types.diff": ("DiffDocument",),
     "render.documents.types.explanation": ("ExplanationDocument",),
     "render.documents.types.plan": ("PlanDocument",),
     "core.convert.convert": ("Conversion",),
+    "core.diff.diff": ("Diff",),
     "core.explain.explain": ("Explanation",),
     "core.api.manifest": ("Loaded",),
     "core.node.node": ("Node",),
@@ -89,6 +97,7 @@ _HOMES = {
     "core.resources.cgroup_tree": ("Cgroup", "Plan", "Setting"),
     "library": (
         "convert",
+        "diff",
         "explain",
         "load_node",
         "load_pods",

@@ -23,6 +23,8 @@ from qoslet.core.convert.convert import (
 from qoslet.core.convert.inputs import Kind, kind_of
 from qoslet.core.convert.options import KINDS, argument, one_of, windows_of
 from qoslet.core.convert.pods import convert_pods
+from qoslet.core.diff.diff import Diff
+from qoslet.core.diff.diff import diff as _diff
 from qoslet.core.explain.explain import Explanation
 from qoslet.core.explain.explain import explain as _explain
 from qoslet.core.node.node import Node
@@ -42,14 +44,17 @@ from qoslet.library_arguments import (
 )
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.conversion import conversion_document
+from qoslet.render.documents.diff import diff_document
 from qoslet.render.documents.explanation import explanation_document
 from qoslet.render.terminal import Terminal
 from qoslet.render.text import conversion
+from qoslet.render.text import diff as diff_text
 from qoslet.render.text import plan as plan_text
 from qoslet.render.text.explanation import draw
 
 if TYPE_CHECKING:
     from qoslet.render.documents.types.conversion import ConversionDocument
+    from qoslet.render.documents.types.diff import DiffDocument
     from qoslet.render.documents.types.explanation import ExplanationDocument
     from qoslet.render.documents.types.plan import PlanDocument
 
@@ -123,6 +128,12 @@ def explain(
     """Why the values of ``POD``, ``POD/CONTAINER`` or a group's name are what they are; with
     ``file`` also what other releases give. Raises BadInput for an unknown or ambiguous name."""
     return _explain(plan, target, file, namespace)
+
+
+@checked
+def diff(before: Plan, after: Plan) -> Diff:
+    """Every value in which two plans differ, and what it means for the pods."""
+    return _diff(before, after)
 
 
 @checked
@@ -236,31 +247,38 @@ def to_dict(answer: Explanation) -> ExplanationDocument:
 
 
 @overload
+def to_dict(answer: Diff) -> DiffDocument:
+    """The document of ``-o json``, as Python values."""
+
+
+@overload
 def to_dict(answer: Conversion) -> ConversionDocument:
     """The document of ``-o json``, as Python values."""
 
 
-def to_dict(answer: Plan | Explanation | Conversion) -> Any:
+def to_dict(answer: Plan | Explanation | Diff | Conversion) -> Any:
     """The document of ``-o json``, as Python values."""
     return _document(answer)
 
 
-def _document(answer: Plan | Explanation | Conversion) -> dict[str, object]:
+def _document(answer: Plan | Explanation | Diff | Conversion) -> dict[str, object]:
     if isinstance(answer, Conversion):
         return conversion_document(answer)
     if isinstance(answer, Plan):
         return plan_document.plan_document(answer)
+    if isinstance(answer, Diff):
+        return diff_document(answer)
     return explanation_document(answer)
 
 
-def to_json(answer: Plan | Explanation | Conversion) -> str:
+def to_json(answer: Plan | Explanation | Diff | Conversion) -> str:
     """The document of ``-o json``, as text."""
     return plan_document.encode(_document(answer)).decode()
 
 
 @checked
 def to_text(
-    answer: Plan | Explanation | Conversion, width: int = 80, *, exact: bool = False
+    answer: Plan | Explanation | Diff | Conversion, width: int = 80, *, exact: bool = False
 ) -> str:
     """What the verb prints for people, without colour."""
     terminal = Terminal(width=width)
@@ -268,6 +286,8 @@ def to_text(
         lines = conversion.draw(answer, terminal, verbose=exact)
     elif isinstance(answer, Plan):
         lines = plan_text.tree(answer, terminal, exact)
+    elif isinstance(answer, Diff):
+        lines = diff_text.draw(answer, terminal, verbose=exact)
     else:
         single = all(len(group.values) == 1 for group in answer.groups)
         lines = draw(answer, terminal, full=single, exact=exact)

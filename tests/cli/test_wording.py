@@ -37,6 +37,13 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("web/app", "memory.hihg", *PODS),
         (),
     ),
+    "diff": (
+        (*PODS, "--to", "kubernetes=1.37"),
+        (*PODS, "--to", "kubernetes"),
+        (*PODS, "--to", "kubernets=1.37"),
+        (*PODS, "--rehearse", "v1-to-v9"),
+        PODS,
+    ),
     "convert": (
         ("block.json", "--to", "v2", "--runtime", "runc-1.4"),
         ("block.json", "--to", "v3"),

@@ -17,6 +17,7 @@ from qoslet.core.api import pod
 from qoslet.core.api.manifest import Options
 from qoslet.core.convert.inputs import Kind
 from qoslet.core.convert.options import Target
+from qoslet.core.diff.diff import diff
 from qoslet.core.explain.explain import Axis, explain
 from qoslet.core.node.flags import Flags
 from qoslet.core.oci.result import Fate
@@ -29,6 +30,7 @@ from qoslet.core.versions import kubernetes
 from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
 from qoslet.render.documents import plan as plan_document
+from qoslet.render.documents.diff import diff_document
 from qoslet.render.documents.explanation import explanation_document
 from tests.cli.fixtures import DATA, NODE, PODS, made, run, write
 from tests.core.vectors import kubelet_answers
@@ -137,6 +139,13 @@ def test_other_hosts_conform(tmp_path: Path, replaced: tuple[str, str]) -> None:
     (tmp_path / "node.yaml").write_text(NODE.replace(*replaced))
     node, problems = node_files.load_node([str(tmp_path / "node.yaml")], Flags())
     check_all(plan(manifests.load_text(PODS, Options()).pods, node, problems))
+
+
+def test_differences_conform(tmp_path: Path) -> None:
+    own_rules("diff")
+    before = made(tmp_path)
+    for flags in variants():
+        check("diff", diff_document(diff(before, made(tmp_path, flags=Flags(**flags)))))
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 class Inputs(Struct, frozen=True):
-    """Everything that was read: what ``plan`` needs."""
+    """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
+    loaded: Loaded | None = None
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -47,10 +48,12 @@ def read(
     *,
     writes: bool = False,
     system: System | None = None,
+    given: Loaded | None = None,
 ) -> Inputs:
     """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
     writes a tree of its own, which as root reads only what no other user can change. ``system``
-    overrides the node's operating system. Raises BadInputs."""
+    overrides the node's operating system; ``given`` are the pods, where they were read before.
+    Raises BadInputs."""
     _check_stdin(args, paths)
     bundle = _bundle(args)
     if getattr(args, "live", False):
@@ -75,7 +78,9 @@ def read(
     options = replace(options, namespace=_namespace(args), selector=args.selector)
     recursive = getattr(args, "recursive", False)
     try:
-        if bundle is not None and not paths:
+        if given is not None:
+            loaded = given
+        elif bundle is not None and not paths:
             loaded = bundle.pods(options)
         else:
             loaded = load(paths, options, root_check=writes, recursive=recursive)
@@ -84,12 +89,17 @@ def read(
         raise BadInputs([*faults, *error.faults]) from None
     if node is None:
         raise BadInputs(faults)
+    _note_origins(node)
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
+
+
+def _note_origins(node: Node) -> None:
+    """Say what no document gave."""
     if node.probed:
         note(f"taken from this machine: {_grouped(node.probed)}")
     if node.assumed:
         said = [f"{one.field} {one.value}" for one in node.assumed]
         note(f"assumed, as no document says it: {_grouped(said)}")
-    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 
 
 def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import os
 NAMES = (
     "plan",
     "explanation",
+    "diff",
     "cri",
     "oci",
     "audit",

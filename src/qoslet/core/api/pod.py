@@ -55,6 +55,7 @@ class Container(Struct, frozen=True, gc=False):
     ``field`` is its path in the pod (``spec.containers[0]``). ``id`` is the runtime's id where
     the status knows it. ``defaulted`` names the requests that were copied from the limits.
     ``runs``: whether the status says that it runs now, None where it does not tell.
+    ``image`` is as written.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Container(Struct, frozen=True, gc=False):
     id: str | None = None
     defaulted: tuple[str, ...] = ()
     runs: bool | None = None
+    image: str | None = None
 
 
 ISOLATION = "experimental.windows.kubernetes.io/isolation-type"

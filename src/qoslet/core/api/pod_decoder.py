@@ -214,7 +214,7 @@ class PodReader:
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 actual: Role = _role(role, shape)
-                known = ids.get(name), decoded.defaulted, running.get(name)
+                known = ids.get(name), decoded.defaulted, running.get(name), shape.image
                 containers.append(Container(name, actual, path, resources, *known))
         return containers
 

@@ -1,0 +1,140 @@
+"""The two sides of ``qoslet diff``: one command line, and the options that differ on the other."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import io
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from qoslet.app.inputs import Inputs, read
+from qoslet.core.diff.rehearsals import rehearsal
+from qoslet.core.node.flags import FLAG_ROWS
+from qoslet.errors import BadInput
+
+if TYPE_CHECKING:
+    from qoslet.core.resources.cgroup_tree import Plan
+
+Texts = Mapping[str, list[str]]
+"""Long options without their dashes, each with the values that are given."""
+
+NODE_OPTIONS = frozenset(("node", *(row.names[0].removeprefix("--") for row in FLAG_ROWS)))
+POD_OPTIONS = frozenset(
+    ("filename", "recursive", "namespace", "selector", "resources", "expand", "bundle")
+)
+OPTIONS = NODE_OPTIONS | POD_OPTIONS
+"""What may differ between the sides."""
+
+
+def two_plans(args: argparse.Namespace, parser: argparse.ArgumentParser) -> tuple[Plan, Plan]:
+    """The plans of both sides. ``parser`` is the one that made ``args``. Raises BadInput,
+    BadInputs."""
+    before, after = _texts(args)
+    first = _with(args, before, parser)
+    second = _with(first, after, parser)
+    stdin = _Stdin(first)
+    one = _read(stdin, first)
+    # what a pod is does not depend on the node, but for which node's pods are read
+    same = not (after.keys() & {*POD_OPTIONS, "node-name", "node"})
+    other = _read(stdin, second, one if same else None)
+    return one.plan(), other.plan()
+
+
+def _texts(args: argparse.Namespace) -> tuple[Texts, Texts]:
+    """What is given for each side. Raises BadInput."""
+    before: dict[str, list[str]] = {}
+    after: dict[str, list[str]] = {}
+    gates = args.feature_gates or ""
+    for name in args.rehearse:
+        found = rehearsal(name)
+        for options, side in ((found.before, before), (found.after, after)):
+            for key, value in options.items():
+                if side.setdefault(key, [value]) != [value]:
+                    message = f"gives --{key} another value than a rehearsal before it"
+                    raise BadInput(message, where=f"--rehearse {name}", hint="run diff for each")
+        for gate, on in found.gates.items():
+            gates = ",".join(filter(None, (_without(gates, gate), f"{gate}={str(on).lower()}")))
+            after["feature-gates"] = [gates]
+    for key, value in map(_pair, args.to):
+        given = after.setdefault(key, [])
+        if key in _given_twice(args.to) and key not in ("node", "filename"):
+            raise BadInput(f"{key} is given twice", where="--to", hint="give it once")
+        after[key] = [*given, value] if key in ("node", "filename") else [value]
+    if not after:
+        hint = "--to kubernetes=1.37, or --rehearse memory-qos"
+        raise BadInput("nothing differs on the other side", where="--to", hint=hint)
+    return before, after
+
+
+def _given_twice(given: Iterable[str]) -> set[str]:
+    keys = [one.partition("=")[0] for one in given]
+    return {key for key in keys if keys.count(key) > 1}
+
+
+def _without(gates: str, gate: str) -> str:
+    return ",".join(one for one in gates.split(",") if one and one.partition("=")[0] != gate)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """``KEY=VALUE`` of an option that may differ. Raises BadInput."""
+    key, equals, value = text.partition("=")
+    key = key.removeprefix("--")
+    if not equals:
+        raise BadInput(f"{text!r} is not KEY=VALUE", where="--to", hint="--to kubernetes=1.37")
+    if key in OPTIONS:
+        return key, value
+    aliases = {name.removeprefix("--"): row.names[0] for row in FLAG_ROWS for name in row.names}
+    if key in aliases:
+        return aliases[key].removeprefix("--"), value
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, sorted(OPTIONS), 1, 0.6)
+    hint = f"did you mean {near[0]}?" if near else "KEY is a long option of qoslet plan"
+    raise BadInput(f"unknown option {key!r}", where="--to", hint=hint)
+
+
+def _with(
+    args: argparse.Namespace, texts: Texts, parser: argparse.ArgumentParser
+) -> argparse.Namespace:
+    """The arguments with some options replaced. Raises BadInput."""
+    made = copy.copy(args)
+    for key, values in texts.items():
+        action = parser._option_string_actions[f"--{key}"]
+        if key == "filename":
+            made.paths = []
+        if values == [""]:
+            setattr(made, action.dest, action.default)
+        elif action.nargs == 0:
+            setattr(made, action.dest, _switch(key, values[0]))
+        else:
+            words = [word for value in values for word in (f"--{key}={value}",)]
+            setattr(made, action.dest, getattr(parser.parse_args(words), action.dest))
+    return made
+
+
+def _switch(key: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise BadInput(f"{key} is true or false, not {text!r}", where="--to", hint=f"{key}=true")
+    return text == "true"
+
+
+def _read(stdin: _Stdin, args: argparse.Namespace, same: Inputs | None = None) -> Inputs:
+    stdin.rewind()
+    given = None if same is None else same.loaded
+    return read(args, [*args.filename, *args.paths], given=given)
+
+
+class _Stdin:
+    """Standard input for both sides, where the first reads it."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        reads = "-" in (*args.filename, *args.paths, *args.node, args.bundle)
+        stream = getattr(sys.stdin, "buffer", None)
+        self._data = stream.read() if reads and stream is not None else None
+
+    def rewind(self) -> None:
+        """Begin again."""
+        if self._data is not None:
+            sys.stdin = io.TextIOWrapper(io.BytesIO(self._data))

@@ -1,0 +1,94 @@
+"""``qoslet diff``: two plans, and what the change means for the pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import (
+    add_bundle_argument,
+    add_document_arguments,
+    add_drawing_arguments,
+    add_node_arguments,
+    add_output_argument,
+    add_schema_argument,
+    emit_lines,
+    screen,
+)
+from qoslet.core.diff.rehearsals import names
+from qoslet.errors import EXIT_NO, EXIT_OK
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+FORMS = ("text", "json", "yaml")
+USAGE = "[OPTION]... [FILE]..."
+EPILOG = """\
+examples:
+  qoslet diff pods.yaml --node node.yaml --to kubernetes=1.37
+  qoslet diff pods.yaml --node node.yaml --rehearse v1-to-v2
+  qoslet diff before/ --node node.yaml --to filename=after/ --allow info
+  kubectl get pods -A -o json | qoslet diff -f - --node kubelet.yaml --to node=new-kubelet.yaml
+
+exit code: 0 done, 1 a change is above what --allow says, 2 bad input, 3 not possible here
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "--to",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="What the other side has instead: KEY is a long option of qoslet plan, an empty VALUE "
+        "unsets it (repeatable)",
+    )
+    parser.add_argument(
+        "--rehearse",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"Compare as a name says: {names()} (repeatable)",
+    )
+    parser.add_argument(
+        "--allow",
+        choices=("none", "info", "warning"),
+        metavar="SEVERITY",
+        help="Exit with 1 if a change is above: none, info or warning",
+    )
+    add_output_argument(parser, FORMS)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Show every file with the rules of both sides"
+    )
+    add_schema_argument(parser)
+    add_bundle_argument(parser)
+    add_document_arguments(parser, positional=True)
+    add_node_arguments(parser)
+    add_drawing_arguments(parser, exact=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan both sides, compare and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("diff").encode())
+        return EXIT_OK
+    from qoslet.app.sides import two_plans
+    from qoslet.cli.commands import parser_of
+    from qoslet.core.diff.diff import diff
+
+    found = diff(*two_plans(args, parser_of("diff")))
+    if args.output == "text":
+        from qoslet.render.text.diff import draw
+
+        shown = screen(args)
+        emit_lines(draw(found, shown, args.verbose), shown)
+    else:
+        from qoslet.render.documents.diff import diff_document
+        from qoslet.render.documents.plan import encode, encode_yaml
+
+        document = diff_document(found)
+        emit(encode_yaml(document) if args.output == "yaml" else encode(document))
+    return EXIT_NO if args.allow and found.above(args.allow) else EXIT_OK

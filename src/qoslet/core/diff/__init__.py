@@ -1,0 +1,1 @@
+"""Two plans: which values differ, and what that means for the pods."""

@@ -1,0 +1,254 @@
+"""Two plans to the values in which they differ, and what each means for who runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.diff.aspects import CPU_SHARE, OOM_SCORE, Aspect, aspect_of
+from qoslet.core.diff.cpu_shares import cpu_shares
+from qoslet.core.diff.pairs import Pair, pairs
+from qoslet.core.diff.workload_hints import Hint, hints
+from qoslet.core.problem import Problem, Severity
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+
+Direction = Literal["worse", "better", "same"]
+
+_WEIGHTS = ("cpu.shares", "cpu.weight", "cpu.idle")
+_NOTABLE = 0.01
+"""The part of a CPU share by which it must change to be more or less: weights are whole numbers."""
+
+
+class Value(Struct, frozen=True):
+    """A value of one side as it is written, as it is read back, and the rule that made it."""
+
+    written: str
+    applied: str
+    rule: str | None
+
+    def differs(self, other: Value) -> bool:
+        """Whether it is another value, whatever the rule."""
+        return (self.written, self.applied) != (other.written, other.applied)
+
+    def beside(self, other: Value | None) -> str:
+        """The value as people tell it from the other side's."""
+        same = other is not None and self.written == other.written
+        return self.applied if same else self.written
+
+
+class Change(Struct, frozen=True):
+    """One value that differs. ``cgroup`` is that of the first side where it has it; ``file`` None:
+    the whole cgroup appears, goes or moves. ``aspect`` groups what means the same."""
+
+    name: str
+    cgroup: Cgroup | None
+    file: str | None
+    before: Value | None
+    after: Value | None
+    severity: Severity
+    direction: Direction
+    aspect: str
+    meaning: str
+
+
+class Share(Struct, frozen=True):
+    """The part of all pods' CPU that a pod or container gets when all compete, on both sides."""
+
+    name: str
+    cgroup: Cgroup
+    before: float
+    after: float
+
+    @property
+    def direction(self) -> Direction:
+        """Whether it loses, but for what rounding makes of weights."""
+        if abs(self.after - self.before) <= _NOTABLE * self.before:
+            return "same"
+        return _compared(self.before, self.after)
+
+
+class Diff(Struct, frozen=True):
+    """What differs between two plans, in the order of the first."""
+
+    before: Plan
+    after: Plan
+    changes: tuple[Change, ...]
+    shares: tuple[Share, ...]
+    hints: tuple[Hint, ...] = ()
+
+    @property
+    def worse(self) -> int:
+        """How many changes take something away, or cannot stand."""
+        return sum(change.severity != "info" for change in self.changes)
+
+    @property
+    def better(self) -> int:
+        """How many changes give something."""
+        return sum(change.direction == "better" for change in self.changes)
+
+    def above(self, allowed: Severity | Literal["none"]) -> bool:
+        """Whether a change is graver than what is allowed."""
+        order = ("none", "info", "warning", "error")
+        return any(order.index(one.severity) > order.index(allowed) for one in self.changes)
+
+    def __repr__(self) -> str:
+        """The difference in one short line."""
+        return f"Diff(changes={len(self.changes)}, worse={self.worse}, better={self.better})"
+
+
+def diff(before: Plan, after: Plan) -> Diff:
+    """Every value in which two plans differ, and every error that only the second has."""
+    found = pairs(before, after)
+    left, right = cpu_shares(before), cpu_shares(after)
+    changes = list(_errors(before, after))
+    shares: list[Share] = []
+    for pair in found:
+        share = _share(pair, left, right)
+        changes += _of_pair(pair, share)
+        if share is not None and pair.cgroup.pod is not None and share.direction != "same":
+            shares.append(share)
+    return Diff(before, after, tuple(changes), tuple(shares), tuple(hints(before, after)))
+
+
+def _errors(before: Plan, after: Plan) -> Iterator[Change]:
+    known = {_told(row) for row in before.problems}
+    for row in after.problems:
+        if row.severity == "error" and _told(row) not in known:
+            hint = f" ({row.hint})" if row.hint else ""
+            meaning = f"{row.where}: {row.message}{hint}"
+            yield Change("/", None, None, None, None, "error", "worse", "stands", meaning)
+
+
+def _told(row: Problem) -> tuple[str, str]:
+    return row.where, row.message
+
+
+def _share(pair: Pair, left: Mapping[str, float], right: Mapping[str, float]) -> Share | None:
+    if pair.before is None or pair.after is None:
+        return None
+    before, after = left.get(pair.before.name), right.get(pair.after.name)
+    if before is None or after is None:
+        return None
+    return Share(pair.name, pair.before, before, after)
+
+
+def _compared(before: float, after: float, better: str = "more") -> Direction:
+    """Whether the second side has more of what is good."""
+    if before == after:
+        return "same"
+    more = after > before
+    return "better" if more == (better == "more") else "worse"
+
+
+def _of_pair(pair: Pair, share: Share | None) -> list[Change]:
+    before, after = pair.before, pair.after
+    if before is None or after is None:
+        return [_whole(pair)]
+    moved = [_moved(pair, before, after)] if pair.moved else []
+    left, right = _values(before), _values(after)
+    texts = {file: value.applied for file, value in left.items()}
+    others = {file: value.applied for file, value in right.items()}
+    rows = []
+    for file in sorted({*left, *right}):
+        one, other = left.get(file), right.get(file)
+        if one is None or other is None or one.differs(other):
+            rows.append(_Row(pair, file, one, other, texts, others).change(share))
+    return moved + rows
+
+
+def _whole(pair: Pair) -> Change:
+    cgroup = pair.cgroup
+    what = "appears" if pair.before is None else "goes"
+    return Change(
+        pair.name, cgroup, None, None, None, "info", "same", "cgroups", f"the cgroup {what}"
+    )
+
+
+def _moved(pair: Pair, before: Cgroup, after: Cgroup) -> Change:
+    meaning = f"the cgroup is {after.name} instead of {before.name}"
+    left, right = Value(before.name, before.name, None), Value(after.name, after.name, None)
+    return Change(pair.name, before, None, left, right, "info", "same", "cgroups", meaning)
+
+
+def _values(cgroup: Cgroup) -> dict[str, Value]:
+    """The values of a cgroup by file, and its processes' OOM score."""
+    found = {one.file: Value(one.value, one.applied, one.rule) for one in cgroup.settings}
+    if cgroup.oom_score_adj is not None:
+        score = str(cgroup.oom_score_adj)
+        found[OOM_SCORE] = Value(score, score, cgroup.oom_rule)
+    return found
+
+
+class _Row(Struct, frozen=True):
+    """One file of a cgroup that both sides have."""
+
+    pair: Pair
+    file: str
+    before: Value | None
+    after: Value | None
+    left: Mapping[str, str]
+    right: Mapping[str, str]
+
+    def change(self, share: Share | None) -> Change:
+        if self.file in _WEIGHTS:
+            aspect, direction, meaning = CPU_SHARE, *self._weight(share)
+            loses = True
+        else:
+            found = aspect_of(self.file)
+            aspect, loses = found.id, found.loses
+            direction, meaning = self._measured(found)
+        if self.after is None and (instead := self._instead(aspect)):
+            direction, meaning = "same", f"{instead} takes its place"
+        severity: Severity = "warning" if direction == "worse" and loses else "info"
+        return Change(
+            self.pair.name,
+            self.pair.before,
+            self.file,
+            self.before,
+            self.after,
+            severity,
+            direction,
+            aspect,
+            meaning,
+        )
+
+    def _instead(self, aspect: str) -> str:
+        """The file of the same aspect that only the other side writes."""
+        for file in sorted(self.right.keys() - self.left.keys()):
+            if (CPU_SHARE if file in _WEIGHTS else aspect_of(file).id) == aspect != "other":
+                return file
+        return ""
+
+    def _weight(self, share: Share | None) -> tuple[Direction, str]:
+        if share is None:
+            return "same", "it does not compete with the others for CPU"
+        text = f"{percent(share.after)} of the pods' CPU when all compete"
+        if share.direction == "same":
+            return "same", f"{text}, as before"
+        return share.direction, f"{text}, before {percent(share.before)}"
+
+    def _measured(self, aspect: Aspect) -> tuple[Direction, str]:
+        before, after = aspect.measure(self.left), aspect.measure(self.right)
+        if before is None or after is None:
+            return "same", self._plain()
+        shown = aspect.show(after)
+        if before == after:
+            return "same", f"{aspect.title}: {shown}, as before"
+        return (
+            _compared(before, after, aspect.better),
+            f"{aspect.title}: {shown}, before {aspect.show(before)}",
+        )
+
+    def _plain(self) -> str:
+        if self.before is None:
+            return "written on the second side only"
+        if self.after is None:
+            return "written on the first side only"
+        return "another value"
+
+
+def percent(part: float) -> str:
+    """A share as people write it."""
+    return f"{part * 100:.1f}%" if part < 0.1 else f"{part * 100:.0f}%"
