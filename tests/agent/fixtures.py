@@ -125,7 +125,7 @@ class Manifests:
         self._changed.clear()
         self._gone.clear()
         rows = tuple(row for one in self.pods.values() for row in one.spec.problems)
-        return DesiredState(self._version, dict(self.pods), changed, gone, rows, self.live)
+        return DesiredState(self._version, dict(self.pods), changed, gone, lambda: rows, self.live)
 
     def descriptors(self) -> Sequence[int]:
         return ()

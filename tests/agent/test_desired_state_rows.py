@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -40,6 +42,30 @@ def test_rows_are_those_of_node_files_pods_and_plan() -> None:
     assert messages[0] == "probed"
     assert any(line.startswith("runs as plain processes") for line in messages)
     assert any(line.startswith("the pods request 100 cpu") for line in messages)
+
+
+def test_rows_are_put_together_once_when_somebody_asks() -> None:
+    files = Given()
+    source = made(files)
+    files.say("a", pod("web", cpu="100"))
+    called: list[str] = []
+
+    def follow(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_globals["__name__"] == "qoslet.core.plan.problems":
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(follow)
+    try:
+        desired = source.current()
+        before = called.count("node_problems")
+        rows = desired.problems
+    finally:
+        sys.setprofile(None)
+    assert desired.changed == {uid("web")}
+    assert (before, called.count("node_problems")) == (0, 1)
+    assert any(row.message.startswith("the pods request 100 cpu") for row in rows)
+    assert desired.problems is rows
+    assert source.current().problems is rows
 
 
 def test_only_an_error_of_the_node_makes_it_unsound() -> None:

@@ -114,7 +114,7 @@ class ManifestSource:
         self._unkept = ""
         self._refused: dict[str, Refusal] = {}
         self._paths: list[Problem] = []
-        self._problems: tuple[Problem, ...] = ()
+        self._problems: tuple[Problem, ...] | None = None
         self._unread = FailedManifest()
         self._specs: tuple[Problem, ...] | None = None
         self._configure(node, problems)
@@ -137,7 +137,7 @@ class ManifestSource:
         settling = self._settled_at is not None and self._monotonic() < self._settled_at
         if self._stale or paths != self._paths or settling != self._unread.settling:
             self._paths = paths
-            self._problems = self._all_problems()
+            self._problems = None
             self._unread = replace(self._not_read(paths), settling=settling)
             self._stale = False
             self._version += 1
@@ -151,7 +151,7 @@ class ManifestSource:
             pods,
             changed,
             gone,
-            self._problems,
+            self._report,
             self.live,
             self._unread,
             self._set.rejected_edits(),
@@ -362,6 +362,12 @@ class ManifestSource:
         return FailedManifest(
             faulty, frozenset(file.rpartition("/")[0] for file in self._set.files)
         )
+
+    def _report(self) -> tuple[Problem, ...]:
+        """Everything that there is to say, put together once."""
+        if self._problems is None:
+            self._problems = self._all_problems()
+        return self._problems
 
     def _all_problems(self) -> tuple[Problem, ...]:
         """Everything that there is to say: of the node, the files, the pods, the plan."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -238,7 +238,8 @@ class FailedManifest(Struct, frozen=True):
 
 class DesiredState(Struct, frozen=True):
     """What should be. ``version`` differs whenever anything else does; ``changed`` and ``gone`` are
-    UIDs since the last ``current()``. The source of manifests adds pods to ``plan``; the agent
+    UIDs since the last ``current()``. ``report`` gives what there is to say about the input, which
+    is put together when somebody asks: pods come and go before that. The source of manifests adds pods to ``plan``; the agent
     removes them: a pod counts until its cgroups are gone. ``unread`` tells of
     which pods it is not known whether they should be, ``rejected_edits`` by UID why a pod's
     manifest, as it is now, does not count."""
@@ -247,10 +248,15 @@ class DesiredState(Struct, frozen=True):
     pods: Mapping[str, DesiredPod]
     changed: frozenset[str]
     removed: frozenset[str]
-    problems: tuple[Problem, ...]
+    report: Callable[[], tuple[Problem, ...]]
     plan: PlanView
     unread: FailedManifest = FailedManifest()
     rejected_edits: Mapping[str, str] = {}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What there is to say about the input; the same object while nothing is another."""
+        return self.report()
 
 
 class Source(Protocol):

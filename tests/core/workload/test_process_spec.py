@@ -87,6 +87,26 @@ def test_variables_that_double_each_other_are_refused_and_stay_small() -> None:
 
 
 @pytest.mark.parametrize(
+    ("container", "refused"),
+    [
+        ({"args": ["x" * 131071]}, False),
+        ({"args": ["x" * 131072]}, True),
+        ({"args": ["\u20ac" * 43690]}, False),
+        ({"args": ["\u20ac" * 43691]}, True),
+        ({"env": [{"name": "A", "value": "x" * 131069}]}, False),
+        ({"env": [{"name": "A", "value": "x" * 131070}]}, True),
+        ({"env": [{"name": "A", "value": "x" * 1000}], "args": ["$(A)" * 131]}, False),
+        ({"env": [{"name": "A", "value": "x" * 1000}], "args": ["$(A)" * 132]}, True),
+        ({"env": [{"name": "A", "value": "x" * 1000}], "args": ["$(A)"] * 132}, False),
+    ],
+)
+def test_a_word_of_at_most_128_kib_is_taken(container: dict[str, object], refused: bool) -> None:
+    spec = read_(container)
+    messages = {row.message for row in spec.problems if row.severity == "error"}
+    assert messages == ({"is longer than 128 KiB"} if refused else set())
+
+
+@pytest.mark.parametrize(
     ("path", "refused"),
     [
         ("/proc/self/fd/7", True),

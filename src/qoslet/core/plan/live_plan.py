@@ -285,8 +285,12 @@ class LivePlan:
 
     def _answer(self, held: _Held, others: frozenset[str]) -> PodGroups:
         pod, template = held.pod, held.template
-        summary = TemplateSummary.of(pod, template, 1)
-        rows = (*pod_problems(self.planner.policy, summary), *contradictions([(pod, template.qos)]))
+        rows: tuple[Problem, ...] = ()
+        if self._users[id(template)].noted:
+            summary = TemplateSummary.of(pod, template, 1)
+            rows = tuple(pod_problems(self.planner.policy, summary))
+        if pod.status_qos:
+            rows = (*rows, *contradictions([(pod, template.qos)]))
         managers = self.planner.managers
         refused = None if managers is None else managers.refused.get(pod.uid)
         return PodGroups(pod, template.qos, self._planned(held), rows, others, refused)

@@ -53,6 +53,8 @@ WORDS_MAX = 6 * 1024 * 1024
 def expand(text: str, variables: Mapping[str, str]) -> str:
     """``text`` with ``$(NAME)`` replaced; unknown names stay as written, ``$$`` is one ``$``. What
     grows beyond ``LONGEST_WORD`` ends soon after it: variables may double each other."""
+    if "$" not in text:
+        return text
     out: list[str] = []
     at = length = 0
     while at < len(text) and (length <= LONGEST_WORD or not out):

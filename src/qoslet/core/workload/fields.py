@@ -47,7 +47,9 @@ def word_faults(
 ) -> list[FieldFault]:
     """Words for the process of a container that the kernel does not take, or takes only to their
     first NUL. Source: execve(2)."""
-    faults = [*_nul_faults(raw, shape, variables), *_long_words(raw, shape, variables)]
+    faults: list[FieldFault] = []
+    if not _are_plain(raw, variables):
+        faults += (*_nul_faults(raw, shape, variables), *_long_words(raw, shape, variables))
     if is_of_proc(str(raw.get("workingDir") or "")):
         hint = (
             "choose another directory: through it a container can reach the host (CVE-2024-21626)"
@@ -59,6 +61,20 @@ def word_faults(
 def is_of_proc(path: str) -> bool:
     """Whether a directory of a container is the proc file system or below it."""
     return (normpath(f"/{path}").strip("/") + "/").startswith("proc/")
+
+
+def _are_plain(raw: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
+    """Whether all words together, each variable put in wherever one is named, are so short that
+    none is too long, and hold no NUL: so it is with almost every container."""
+    pieces = [str(raw.get("workingDir") or "")]
+    for name in ("command", "args"):
+        value = raw.get(name)
+        pieces += map(str, value) if isinstance(value, list) else ()
+    given = "".join(pieces)
+    of_variables = "".join((*variables, *variables.values()))
+    most = len(given) + (given.count("$") + 2) * len(of_variables)
+    # a character is at most four bytes
+    return 4 * most < LONGEST_WORD and "\0" not in given and "\0" not in of_variables
 
 
 def _long_words(
