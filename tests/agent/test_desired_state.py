@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from qoslet.agent.desired_state import SLICE, ManifestSource
@@ -295,3 +296,42 @@ def test_pods_whose_cpus_change_with_another_have_changed() -> None:
     assert desired.changed == {uid("takes"), uid("shares")}
     assert desired.pods[uid("shares")].planned != shared
     assert desired.pods[uid("takes")].planned.others == frozenset()
+
+
+def test_a_uid_stays_with_the_pod_that_runs() -> None:
+    files = Given()
+    files.say("b", pod("web", "u1"))
+    source = made(files)
+    assert source.current().pods["u1"].pod.name == "web"
+    files.say("a", pod("db", "u1"))
+    desired = source.current()
+    assert (desired.pods["u1"].pod.name, told(desired)) == ("web", (set(), set()))
+    assert errors(desired) == [
+        "a: Pod default/db: metadata.uid: u1 is also the UID of default/web, in b"
+    ]
+    files.gone("b")
+    assert source.current().pods["u1"].pod.name == "db"
+
+
+class Store:
+    """Assignments that nobody made."""
+
+    def read(self) -> dict[str, bytes]:
+        return {}
+
+    def write(self, contents: Mapping[str, bytes]) -> bool:
+        return True
+
+
+def test_so_it_does_under_the_next_agent() -> None:
+    """Which reads all files anew, and learns what runs from the runtime."""
+    files = Given()
+    files.say("a", pod("db", "u1"), pod("other"))
+    files.say("b", pod("web", "u1"))
+    source = made(files)
+    source.take_up(Store(), "/state", {"u1": "default/web", "gone": "default/gone"})
+    desired = source.current()
+    assert desired.pods["u1"].pod.name == "web"
+    assert desired.plan.groups("u1").pod.name == "web"
+    assert len(desired.pods) == 2
+    assert any("default/db: metadata.uid" in line for line in errors(desired))

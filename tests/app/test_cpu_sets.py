@@ -31,7 +31,7 @@ def cpus(wanted: DesiredPod) -> str:
 def test_pods_have_the_same_cpus_after_a_restart_in_another_order(tmp_path: Path) -> None:
     first = Given()
     source = made(first, static())
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
     first.say("b.yaml", whole("b", "2"))
     assert cpus(source.current().pods["b"]) == "1-2"
     first.say("a.yaml", whole("a", "3"))
@@ -44,17 +44,17 @@ def test_pods_have_the_same_cpus_after_a_restart_in_another_order(tmp_path: Path
     again.say("b.yaml", whole("b", "2"))
     source = made(again, static())
     assert cpus(source.current().pods["a"]) == "1-3"
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
     assert {uid: cpus(one) for uid, one in source.current().pods.items()} == before
 
 
 def test_what_nobody_wants_and_nothing_runs_by_is_given_back(tmp_path: Path) -> None:
     source = made(files := Given(), static())
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
     files.say("a.yaml", whole("a", "2"), whole("b", "2"))
     source.current()
     source = made(Given(), static())
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {"a"})
+    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {"a": "default/a"})
     assert source.live.managers is not None
     assert source.live.managers.holders() == ("a",)
     assert source.live.remove("a") == frozenset()
@@ -63,19 +63,19 @@ def test_what_nobody_wants_and_nothing_runs_by_is_given_back(tmp_path: Path) -> 
 
 def test_a_state_of_another_policy_is_refused_if_anybody_has_anything(tmp_path: Path) -> None:
     source = made(files := Given(), static())
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
     source.current()
-    made(Given()).take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+    made(Given()).take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
     files.say("a.yaml", whole("a", "2"))
     source.current()
     with pytest.raises(CannotDo, match="the node has none"):
-        made(Given()).take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+        made(Given()).take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
 
 
 def test_a_state_that_cannot_be_written_is_said_once_and_holds_up_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     source = made(files := Given(), static())
-    source.take_up(ManagerFiles(str(folder)), str(folder), ())
+    source.take_up(ManagerFiles(str(folder)), str(folder), {})
     files.say("a.yaml", whole("a", "2"))
     desired = source.current()
     assert cpus(desired.pods["a"]) == "1-2"

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     files = Given()
     files.say("b.yaml", whole("b", "2"))
     source = made(files, static())
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), ())
+    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {})
     assert cpus(source.current().pods["b"]) == "1-2"
     return tmp_path
 
@@ -47,7 +47,7 @@ def next_agent(folder: Path, *standing: str) -> tuple[str, list[str]]:
     files.say("a.yaml", whole("a", "3"))
     files.say("b.yaml", whole("b", "2"))
     source = made(files, static())
-    take_up_managers(source, around, str(folder), standing)
+    take_up_managers(source, around, str(folder), {pod: f"default/{pod}" for pod in standing})
     return cpus(source.current().pods["b"]), around.notes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
@@ -100,7 +100,8 @@ class ManifestSource:
         self._reads = reads or self._processes
         self._files = files
         self._wakes = wakes
-        self._set = ManifestSet(options)
+        self._adopted: Mapping[str, str] = {}
+        self._set = ManifestSet(options, self._running)
         self._config_users = ConfigUsers()
         self._powers = powers
         self._unconfined = unconfined
@@ -186,16 +187,26 @@ class ManifestSource:
         self._configure(node, problems, None if managers is None else managers.kept())
         self._plan_all()
 
-    def take_up(self, store: CheckpointStore, where: str, standing: Collection[str]) -> None:
+    def take_up(self, store: CheckpointStore, where: str, standing: Mapping[str, str]) -> None:
         """Go on with the CPUs and the memory that an earlier run handed out to pods that are
-        wanted or are ``standing``, and keep what is handed out in ``store`` from now on.
-        ``where`` is its directory. Raises CannotDo where it does not fit the node."""
+        wanted or are ``standing``, by UID with their names, and keep what is handed out in ``store``
+        from now on. ``where`` is its directory. Raises CannotDo where it does not fit the node."""
         fresh = managers_of(node_policy(self.live.node))
         restore_managers(fresh, store.read(), where)
+        self._adopted = standing
+        self._set.keep(standing)
+        self._adopted = {}
         self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
         self._plan_all()
-        self.live.keep(standing)
+        self.live.keep(standing.keys())
         self._store = store
+
+    def _running(self, uid: str) -> str:
+        """Which pod runs, or is about to, with a UID; empty: none."""
+        if (name := self._adopted.get(uid)) is not None:
+            return name
+        desired_pod = self._pods.get(uid)
+        return "" if desired_pod is None else desired_pod.pod.key
 
     def _keep_placed(self) -> None:
         """Save which pod has which CPUs and memory, before any is placed there."""

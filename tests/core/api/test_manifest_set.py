@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qoslet.core.api.documents import Document, value_document
+from qoslet.core.api.input.fault_rows import FAULTS_TOLD
 from qoslet.core.api.manifest import Options, pods_from
-from qoslet.core.api.manifest_set import FAULTS_TOLD, FileChange, ManifestSet, Order
+from qoslet.core.api.manifest_set import FileChange, ManifestSet, Order
 from qoslet.errors import BadInput
 
 OPTIONS = Options(keep_raw=True)
@@ -204,6 +205,34 @@ def test_a_uid_that_two_pods_have_is_the_first_ones() -> None:
     (row,) = files.rows
     assert row.where == "b: Pod default/db: metadata.uid"
     assert row.message == "same is also the UID of default/web, in a"
+
+
+@given(st.permutations(["a", "b", "c"]), st.sampled_from(["web", "db", "cache"]))
+def test_a_uid_stays_with_the_pod_that_runs(order: list[str], name: str) -> None:
+    """Whatever file comes when: the newcomers are refused, and told so."""
+    running = {"same": f"default/{name}"}
+    files = ManifestSet(OPTIONS, lambda uid: running.get(uid, ""))
+    names = {"a": "web", "b": "db", "c": "cache"}
+    for file in order:
+        files.apply([said(file, pod(names[file], "same"))])
+    assert [entry.pod.name for entry in files.entries.values()] == [name]
+    rest = {file: other for file, other in names.items() if other != name}
+    assert [row.where for row in files.rows] == [
+        f"{file}: Pod default/{other}: metadata.uid" for file, other in rest.items()
+    ]
+    assert all(f"the UID of default/{name}" in row.message for row in files.rows)
+    running.clear()
+    files.apply([gone(next(file for file in names if names[file] == name))])
+    assert [entry.file for entry in files.entries.values()] == [min(rest)]
+
+
+def test_a_running_pod_keeps_its_uid_where_its_file_is_renamed_or_it_is() -> None:
+    files = ManifestSet(OPTIONS, lambda uid: "default/web")
+    files.apply([said("b", pod("web", "same"))])
+    files.apply([gone("b"), said("a", pod("db", "same")), said("c", pod("web", "same"))])
+    assert chosen(files) == {"same": "c"}
+    files.apply([said("c", pod("other", "same"))])
+    assert chosen(files) == {"same": "a"}, "no file has its name any more: the first one counts"
 
 
 def test_what_is_read_again_unchanged_touches_nothing() -> None:

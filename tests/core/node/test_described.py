@@ -166,6 +166,28 @@ def test_a_command_that_acts_on_this_machine_looks_at_it() -> None:
         read(kubelet(), acts=True, probe="never")
 
 
+@pytest.mark.parametrize(
+    ("documented", "acts", "rows"),
+    [
+        ("/kube", True, ["kubelet.yaml: cgroupRoot"]),
+        ("/kube", False, []),
+        ("/", True, []),
+        ("", True, []),
+        ("/qoslet", True, []),
+        (None, True, []),
+    ],
+)
+def test_what_acts_says_that_a_kubelets_root_is_not_its_own(
+    documented: str | None, acts: bool, rows: list[str]
+) -> None:
+    fields = {} if documented is None else {"cgroupRoot": documented}
+    config = kubelet(cgroupDriver="systemd", **fields)
+    node, problems = node_and_problems(api(), config, acts=acts, cgroup_root="/qoslet")
+    assert node.kubelet.cgroup_root == "/qoslet"
+    found = [row for row in problems if "has no effect: the root is /qoslet" in row.message]
+    assert [row.where for row in found] == rows
+
+
 def test_an_own_node_alone_is_completed_from_this_machine() -> None:
     node = read(own(capacity={"cpu": "4", "memory": "8Gi"}))
     assert (node.hierarchy, node.assumed) == ("v1", ())

@@ -186,7 +186,8 @@ def _taken_up(
     runtime = keeper_of(tree, folder, limits)
     runtime.place = leave_service
     try:
-        take_up_managers(source, tree, folder, runtime.list_pods().keys())
+        pods = runtime.list_pods()
+        take_up_managers(source, tree, folder, {uid: pod.key for uid, pod in pods.items()})
     except BaseException:
         runtime.close(0.0)
         raise

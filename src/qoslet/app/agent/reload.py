@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from qoslet.app.agent.parts import AgentRun
 from qoslet.app.node import guard_of, node_of
 from qoslet.app.options import RunOptions
-from qoslet.core.cgroup.names import root_path
 from qoslet.core.managers.container_manager import placing
+from qoslet.core.node.node import Node, seccomp_default
 from qoslet.errors import QosletError
 
 STAYS = "the last valid one stays in effect"
+
+_FIXED: Mapping[str, Callable[[Node], object]] = {
+    "the node's name": lambda node: node.name,
+    "the cgroup driver": lambda node: node.driver,
+    "the hierarchy": lambda node: node.hierarchy,
+    "cgroupsPerQOS": lambda node: node.kubelet.cgroups_per_qos,
+    "the settings of the CPU and memory managers": placing,
+    "the runtime": lambda node: node.profile.runtime,
+}
+"""What pods that run depend on."""
+
+_KEPT: Mapping[str, Callable[[Node], object]] = {
+    "containerLogMaxSize": lambda node: node.kubelet.container_log_max_size,
+    "containerLogMaxFiles": lambda node: node.kubelet.container_log_max_files,
+}
+"""What the keeper is started with, which lives as long as its pods."""
+
+_BY_CRI: Mapping[str, Callable[[Node], object]] = {"seccompDefault": seccomp_default}
+"""What the client of a container runtime is started with."""
 
 
 class Reloading:
@@ -37,26 +56,18 @@ class Reloading:
         self._last = said
 
 
-def reload(options: RunOptions, made: AgentRun, root: str) -> str:
+def reload(options: RunOptions, made: AgentRun) -> str:
     """Read the node's configuration again; what cannot change while pods run stays. Manifests are
     followed anyway. Returns the line that says so."""
     old = made.source.live.node
     try:
         node, problems = node_of(options)
-        moved = root_path(options.root, node.driver) != root or node.driver != old.driver
     except QosletError as error:
         said = "; ".join(str(error).splitlines())
         return f"cannot reload the configuration: {said}; {STAYS}"
     if (node, problems) == (old, made.source.problems):
         return "configuration reloaded: no change"
-    fixed = {
-        "the cgroup driver": moved,
-        "the hierarchy": node.hierarchy != old.hierarchy,
-        "cgroupsPerQOS": node.kubelet.cgroups_per_qos != old.kubelet.cgroups_per_qos,
-        "the settings of the CPU and memory managers": placing(node) != placing(old),
-        "the runtime": node.profile.runtime != old.profile.runtime,
-    }
-    changed = [name for name, differs in fixed.items() if differs]
+    changed = _changed(_FIXED, old, node)
     if changed:
         return f"{', '.join(changed)} cannot change while pods run: restart qoslet run"
     before = old, made.source.problems
@@ -68,4 +79,12 @@ def reload(options: RunOptions, made: AgentRun, root: str) -> str:
         return f"configuration rejected: {said}; {STAYS}"
     shared = made.reconciler.context
     shared.config = replace(shared.config, guard=guard_of(options, node))
+    late = _changed({**_KEPT, **(_BY_CRI if options.by_cri else {})}, old, node)
+    if late:
+        return f"configuration reloaded; {', '.join(late)}: restart qoslet run once no pod runs to apply"
     return "configuration reloaded"
+
+
+def _changed(fields: Mapping[str, Callable[[Node], object]], old: Node, new: Node) -> list[str]:
+    """The names of the fields whose values differ."""
+    return [name for name, value in fields.items() if value(old) != value(new)]

@@ -107,11 +107,11 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
             from qoslet.app.agent.simulate import simulated
 
             made = simulated(config, source, node, signals)
-            _follow(options, made, root, signals, nodes)
+            _follow(options, made, signals, nodes)
             yield made
         else:
             with _real(config, source, options, signals, chosen) as made:
-                _follow(options, made, root, signals, nodes)
+                _follow(options, made, signals, nodes)
                 yield made
 
 
@@ -173,13 +173,11 @@ def _runtime(
     return (*node_of(options), None, None)
 
 
-def _follow(
-    options: RunOptions, made: AgentRun, root: str, signals: Signals, nodes: NodeFiles
-) -> None:
+def _follow(options: RunOptions, made: AgentRun, signals: Signals, nodes: NodeFiles) -> None:
     """The loop reads the node's configuration again when it changes, and when it is asked to."""
     made.stop = stop = Rereading(signals, nodes.changed)
     note = made.reconciler.context.log_note
-    made.reload = Reloading(partial(reload, options, made, root), note, lambda: stop.is_asked)
+    made.reload = Reloading(partial(reload, options, made), note, lambda: stop.is_asked)
     made.hang_up = signals.hang_up
 
 

@@ -133,7 +133,8 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
         chosen.endpoint, chosen.facts, tree, folder, chosen.unconfined, limits, seccomp
     )
     try:
-        take_up_managers(source, tree, folder, runtime.list_pods().keys())
+        pods = runtime.list_pods()
+        take_up_managers(source, tree, folder, {uid: pod.key for uid, pod in pods.items()})
     except BaseException:
         runtime.close()
         raise

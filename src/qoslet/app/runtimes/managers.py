@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from qoslet.errors import CannotDo
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def take_up_managers(
-    source: ManifestSource, tree: OwnedTree, folder: str, pods: Collection[str]
+    source: ManifestSource, tree: OwnedTree, folder: str, pods: Mapping[str, str]
 ) -> None:
-    """Go on with what ``pods``, which run, were assigned. Raises ``CannotDo`` where that does not fit
+    """Go on with what ``pods``, which run (UID to name), were assigned. Raises ``CannotDo`` where that does not fit
     the node or cannot be read; where nothing runs, it counts no more."""
     try:
         source.take_up(ManagerFiles(folder), folder, pods)

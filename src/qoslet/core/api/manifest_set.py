@@ -1,14 +1,14 @@
 """The pods of many files, updated file by file.
 
 A file with a fault keeps its earlier pods. If several files have a pod of the same name or UID, the
-pod of the first file counts; without it that of the next. Different objects that would have pods of
+pod of the first file counts; without it that of the next. But a UID stays with the pod that runs. Different objects that would have pods of
 one name each have theirs (``namesakes``). An update takes time in proportion to its
 file and to the pods that it collides with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -16,15 +16,13 @@ from msgspec.structs import replace
 
 from qoslet.core.api.config.index import ConfigIndex
 from qoslet.core.api.documents import Document, run_document
+from qoslet.core.api.input.fault_rows import fault_of, fault_rows
 from qoslet.core.api.manifest import Options, some_pods
 from qoslet.core.api.owners import Claim, Owners, Workload
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import PodReader
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
-
-FAULTS_TOLD = 10
-"""Faults of one file that get a row; the rest is counted."""
 
 _READS_BY_ONE = 1024
 """Files after which what a reader remembers of names and resources is let go."""
@@ -109,9 +107,10 @@ class _File(Struct):
 
 class ManifestSet:
     """The files. ``entries`` are the pods that count, by UID; ``config`` the ConfigMaps and
-    Secrets."""
+    Secrets. ``running`` names the pod that runs with a UID, empty for none."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, running: Callable[[str], str] = lambda uid: "") -> None:
+        self._running = running
         self._options = replace(options, keep_raw=True)
         self._reader = PodReader(options.allocated)
         self._reads = 0
@@ -142,6 +141,12 @@ class ManifestSet:
             self._rows = None
         return touched
 
+    def keep(self, uids: Iterable[str]) -> None:
+        """Let those UIDs stay with the pods that turned out to run."""
+        shared = [self._known[uid] for uid in uids if len(self._known.get(uid, ())) > 1]
+        self._judge(entry for places in shared for entry in places.values())
+        self._rows = None
+
     @property
     def rows(self) -> tuple[Problem, ...]:
         """The problems of the files, in order."""
@@ -150,7 +155,12 @@ class ManifestSet:
             self._rows = tuple(
                 row
                 for order, file in telling
-                for row in (*_rows_of(file), *self.config.rows(order))
+                for row in (
+                    *fault_rows(file.file, file.faults, has_pods=bool(file.entries)),
+                    *file.rows,
+                    *file.refused.values(),
+                    *self.config.rows(order),
+                )
             )
         return self._rows
 
@@ -165,7 +175,7 @@ class ManifestSet:
         fault are what they were before."""
         telling = [self._files[order] for order in self._telling]
         return {
-            self._counted(entry).pod.uid: _reason(entry, file)
+            self._counted(entry).pod.uid: fault_of(entry.pod.where, file.faults)
             for file in telling
             if file.faults
             for entry in file.entries
@@ -284,7 +294,8 @@ class ManifestSet:
         names: set[str] = set()
         objects: dict[Claim | str, Entry] = {}
         others: list[Entry] = []
-        for entry in sorted(entries, key=lambda candidate: candidate.precedence):
+        first = self._holders(entries)
+        for entry in sorted(entries, key=lambda one: (one.place not in first, one.precedence)):
             self._files[entry.place[0]].refused.pop(entry.place, None)
             if row := self._refusal(entry, objects):
                 self._files[entry.place[0]].refused[entry.place] = row
@@ -318,6 +329,15 @@ class ManifestSet:
                         colliding[place] = other
                         waiting.append(other)
         return list(colliding.values()), uids
+
+    def _holders(self, entries: Iterable[Entry]) -> set[Place]:
+        """Of pods of different names that want one UID, the one that runs with it."""
+        names: dict[str, dict[str, Place]] = {}
+        for entry in sorted(entries, key=lambda one: one.place, reverse=True):
+            names.setdefault(entry.pod.uid, {})[entry.pod.key] = entry.place
+        shared = {uid: places for uid, places in names.items() if len(places) > 1}
+        running = {uid: self._running(uid) for uid in shared}
+        return {places[running[uid]] for uid, places in shared.items() if running[uid] in places}
 
     def _counted(self, entry: Entry) -> Entry:
         """The entry under the name that it has among all files."""
@@ -372,26 +392,4 @@ class ManifestSet:
         (self._telling.add if telling else self._telling.discard)(order)
 
 
-def _reason(entry: Entry, file: _File) -> str:
-    """The fault that is about this pod, else the file's first one."""
-    own = (fault for fault in file.faults if fault.where.startswith(entry.pod.where))
-    fault = next(own, file.faults[0])
-    return ": ".join(filter(None, (fault.where, fault.message)))
-
-
 _NEXT = "names are unique in a namespace: remove one of them"
-
-
-def _rows_of(file: _File) -> list[Problem]:
-    """The rows of a file. What is wrong with it comes before what it said when it was good."""
-    unchanged = "its pods keep running unchanged" if file.entries else ""
-    problems = [
-        Problem(
-            "error", fault.where, fault.message, "; ".join(filter(None, (fault.hint, unchanged)))
-        )
-        for fault in file.faults[:FAULTS_TOLD]
-    ]
-    more = len(file.faults) - FAULTS_TOLD
-    if more > 0:
-        problems.append(Problem("error", file.file, f"{more} more faults", "fix the first ones"))
-    return [*problems, *file.rows, *file.refused.values()]

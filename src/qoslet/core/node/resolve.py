@@ -217,11 +217,16 @@ def _look(faults: Faults, flags: Flags, acts: bool) -> host_facts.Look:
 
 
 def _ignored(
-    found: KubeletRead, document: Fields | None, flags: Fields, rules: Profile
+    found: KubeletRead, document: Fields | None, flags: Fields, rules: Profile, *, acts: bool
 ) -> Iterator[Problem]:
-    """What the release does not know of the kubelet's fields."""
+    """What the release does not know of the kubelet's fields. A command that acts does so below its
+    own root: a kubelet's is the kubelet's."""
     if not document and not flags:
         return
+    if acts and document:
+        from qoslet.core.node.validation.unasked_refusals import ignored_root
+
+        yield from ignored_root(document.get("cgroupRoot"), flags.get("cgroupRoot"))
     from qoslet.core.node.documents.kubelet_fields import ignored
 
     given = {**(document or {}), **flags}
@@ -270,7 +275,7 @@ def node_from(
     problems = list(sources.problems)
     found = kubelet_read(faults, sources.kubelet, given)
     rules = _profile(machine, flags, problems)
-    problems += _ignored(found, sources.kubelet, given, rules)
+    problems += _ignored(found, sources.kubelet, given, rules, acts=acts)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
     os, foreign = _system(machine, system)
     resources = host_facts.capacity(machine, os)
