@@ -139,6 +139,63 @@ def test_arguments_that_are_none_are_no_traceback(tmp_path: Path, given: object)
     assert node.kubelet.max_pods == 7
 
 
+LISTED = [
+    {"name": "node-labels", "value": "a=b"},
+    {"name": "max-podz", "value": "40"},
+    {"name": "v", "value": 2},
+    {"value": "lonely"},
+    "--v=2",
+]
+MAPPED = {"node-labels": "a=b", "max-podz": "40", "v": 2}
+
+
+@pytest.mark.parametrize(
+    ("api", "given", "places"),
+    [
+        ("v1beta4", LISTED, ["[1].value", "[2].value", "[3].name", "[4]"]),
+        ("v1beta3", MAPPED, [".max-podz", ".v"]),
+        ("v1beta4", {"v": "2"}, [""]),
+        ("v1beta2", [{"name": "v", "value": "2"}], [""]),
+        ("v1beta4", "--v=2", [""]),
+    ],
+)
+def test_arguments_without_effect_are_named(
+    tmp_path: Path, api: str, given: object, places: list[str]
+) -> None:
+    document = init(api=f"kubeadm.k8s.io/{api}", kubeletExtraArgs=given)
+    _, problems = read(tmp_path, document, kubelet())
+    warned = [row for row in problems if row.severity == "warning" and "ExtraArgs" in row.where]
+    assert [row.where.partition("kubeletExtraArgs")[2] for row in warned] == places
+    assert all("no effect" in row.message or "refuses" in row.message for row in warned)
+    near = [row.hint for row in warned if "max-podz" in row.message]
+    assert near in ([], ["did you mean max-pods?"])
+    said = [row.message for row in problems if row.severity == "info"]
+    assert ("node-labels: nothing about resources" in said) is ("node-labels" in str(given))
+
+
+def test_what_joins_has_the_kubelet_of_its_flags(tmp_path: Path) -> None:
+    arguments = [{"name": "max-pods", "value": "40"}, {"name": "hostname-override", "value": "w-1"}]
+    node, _ = read(tmp_path, init("JoinConfiguration", kubeletExtraArgs=arguments))
+    assert (node.kubelet.max_pods, node.name, node.driver) == (40, "w-1", "systemd")
+    assert node.kubelet_given
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_gates_of_flags_win_one_by_one(tmp_path: Path, order: int) -> None:
+    gates = {"MemoryQoS": True, "NodeSwap": False}
+    argument = {"name": "feature-gates", "value": "NodeSwap=true"}
+    documents = [cluster(), init(kubeletExtraArgs=[argument]), kubelet(featureGates=gates)]
+    node, _ = read(tmp_path, *documents[::order], feature_gates="PodLevelResources=false")
+    assert node.kubelet.feature_gates == {
+        "MemoryQoS": True, "NodeSwap": True, "PodLevelResources": False,
+    }  # fmt: skip
+    origins = {name: node.origins[f"featureGates.{name}"] for name in node.kubelet.feature_gates}
+    assert "kubeletExtraArgs" not in origins["MemoryQoS"]
+    assert "kubeletExtraArgs.feature-gates" in origins["NodeSwap"]
+    alone, _ = read(tmp_path, *documents[:2][::order])
+    assert alone.kubelet.feature_gates == {"NodeSwap": True}
+
+
 def test_a_broken_argument_is_a_fault(tmp_path: Path) -> None:
     (fault,) = refused(tmp_path, init(kubeletExtraArgs={"max-pods": "many"}), OWN)
     assert "--max-pods" in fault

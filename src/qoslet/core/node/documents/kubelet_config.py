@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -148,13 +148,17 @@ class KubeletRead(Struct):
         return self.origins.get(field, f"{field} (default)")
 
 
-def kubelet_read(faults: Faults, fields: Fields | None, flags: Fields) -> KubeletRead:
-    """Read each field from its flag, else from the document; feature gates merge by name."""
+def kubelet_read(
+    faults: Faults, fields: Fields | None, flags: Fields, gates: tuple[Any, str] | None = None
+) -> KubeletRead:
+    """Read each field from its flag, else from the document; feature gates merge by name, with
+    ``gates`` between document and flags."""
     documents = fields or {}
     found = KubeletRead({}, {}, {})
     for field, (attribute, reader) in READERS.items():
         if field == "featureGates":
-            _gates(faults, documents, flags, found)
+            between = {} if gates is None else {"featureGates": gates}
+            _gates(faults, (documents, between, flags), found)
             continue
         value, where = flags.get(field) or documents.get(field) or (None, "")
         if value is None:
@@ -174,10 +178,10 @@ def kubelet_read(faults: Faults, fields: Fields | None, flags: Fields) -> Kubele
     return found
 
 
-def _gates(faults: Faults, documents: Fields, flags: Fields, found: KubeletRead) -> None:
+def _gates(faults: Faults, sources: Sequence[Fields], found: KubeletRead) -> None:
     """A gate of a flag wins over the same gate of the document, as in the kubelet."""
     merged: dict[str, bool] = {}
-    for source in (documents, flags):
+    for source in sources:
         if "featureGates" in source:
             value, where = source["featureGates"]
             given = read.gates(faults, where, value) or {}

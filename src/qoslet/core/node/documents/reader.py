@@ -35,6 +35,8 @@ class Sources(Struct):
     api: Fields | None = None
     problems: list[Problem] = []
     kubeadm: Fields = {}
+    gates: tuple[Any, str] | None = None
+    """Feature gates that win over those of the KubeletConfiguration, one by one."""
     unknown: list[tuple[str, str]] = []
     """Fields of KubeletConfigurations that there are not, with their places."""
 
@@ -104,6 +106,9 @@ def _kubeadm(
     from qoslet.core.node.kubeadm.configuration import kubeadm_fields
 
     said = kubeadm_fields(faults, documents)
+    found.problems += said.problems
+    if "featureGates" in said.flags and "featureGates" in (found.kubelet or {}):
+        found.gates = said.flags.pop("featureGates")
     if found.kubelet is not None or said.kubelet is not None:
         found.kubelet = {**(said.kubelet or {}), **(found.kubelet or {}), **said.flags}
     found.kubeadm = said.node

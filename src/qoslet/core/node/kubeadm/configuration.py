@@ -12,9 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.faults import Faults
+from qoslet.core.node.faults import Faults, close_to, kind_of, place, shown
 from qoslet.core.node.fields import mapping
 from qoslet.core.node.flags import FLAG_ROWS, decode
+from qoslet.core.node.kubeadm.kubelet_flags import WITHOUT_RESOURCES
+from qoslet.core.problem import Problem
 
 GROUP = "kubeadm.k8s.io"
 
@@ -22,17 +24,21 @@ _MAKES_NODES = ("ClusterConfiguration", "InitConfiguration")
 _REGISTERS = ("InitConfiguration", "JoinConfiguration")
 _VERSION = re.compile(r"(?:stable-)?v?(1\.[0-9]{1,3}(?:\.[0-9]+)?)(?:[-+].*)?")
 _SYSTEMD_SINCE = 22
+_API = re.compile(r"v1beta([0-9]{1,3})")
+_LIST_SINCE = 4
+"""The beta since which arguments are a list."""
 
 Fields = dict[str, tuple[Any, str]]
 
 
 class KubeadmFields(Struct):
     """What the documents give: fields of the KubeletConfiguration, which ``kubelet`` None says
-    nothing of, those that the kubelet's flags override, and fields of a node."""
+    nothing of, those that the kubelet's flags override, fields of a node, and what has no effect."""
 
     kubelet: Fields | None = None
     flags: Fields = {}
     node: Fields = {}
+    problems: list[Problem] = []
 
 
 def kubeadm_fields(
@@ -42,22 +48,17 @@ def kubeadm_fields(
     found = KubeadmFields()
     made = ""
     for label, given in documents:
-        kind = given.get("kind")
-        if str(given.get("apiVersion")).rpartition("/")[0] != GROUP:
+        kind, version = given.get("kind"), str(given.get("apiVersion"))
+        if version.rpartition("/")[0] != GROUP:
             continue
         if kind == "ClusterConfiguration":
             match = _VERSION.fullmatch(str(given.get("kubernetesVersion") or ""))
             if match:
                 found.node["kubernetes"] = (match[1], f"{label}: kubernetesVersion")
-        if kind in _MAKES_NODES:
-            made = label
         if kind in _REGISTERS and given.get("nodeRegistration") is not None:
-            where = f"{label}: nodeRegistration"
-            registration = mapping(faults, where, given["nodeRegistration"]) or {}
-            if registration.get("name"):
-                found.node["metadata.name"] = (registration["name"], f"{where}.name")
-            place = f"{where}.kubeletExtraArgs"
-            found.flags |= _flags(faults, place, registration.get("kubeletExtraArgs"))
+            _registration(faults, label, given, found)
+        if kind in _MAKES_NODES or found.flags:
+            made = label
     if made:
         release = found.node.get("kubernetes", ("", ""))[0].split(".")
         old = len(release) > 1 and int(release[1]) < _SYSTEMD_SINCE
@@ -65,28 +66,74 @@ def kubeadm_fields(
     return found
 
 
-def _flags(faults: Faults, where: str, given: Any) -> Fields:
-    """The kubelet's flags that set fields of its configuration."""
+def _registration(
+    faults: Faults, label: str, given: Mapping[str, Any], found: KubeadmFields
+) -> None:
+    """The node's name, and the flags of its kubelet."""
+    where = f"{label}: nodeRegistration"
+    registration = mapping(faults, where, given["nodeRegistration"]) or {}
+    if registration.get("name"):
+        found.node["metadata.name"] = (registration["name"], f"{where}.name")
+    arguments = registration.get("kubeletExtraArgs")
+    if arguments is None:
+        return
+    place_of = f"{where}.kubeletExtraArgs"
+    _check_form(str(given.get("apiVersion")), arguments, place_of, found.problems)
     rows = {name: row for row in FLAG_ROWS for name in row.names if row.config is not None}
-    found: Fields = {}
-    for name, text in _arguments(given):
-        row = rows.get(f"--{name.lstrip('-')}")
-        if row is None or row.config is None:
+    idle: list[str] = []
+    for name, text, at in _arguments(arguments, place_of):
+        if not (isinstance(name, str) and isinstance(text, str)):
+            message = f"must be a text, not {kind_of(text if isinstance(name, str) else name)}"
+            found.problems.append(_no_effect(at, message, "quote it: kubeadm refuses it"))
             continue
-        value = decode(faults, row, text)
-        if value is not None:
-            found[row.config] = (value, f"{where}.{row.names[0][2:]}")
-    return found
+        row = rows.get(f"--{name.lstrip('-')}")
+        if row is not None and row.config is not None:
+            value = decode(faults, row, text)
+            if value is not None:
+                found.flags[row.config] = (value, f"{place_of}.{row.names[0][2:]}")
+        elif name in WITHOUT_RESOURCES:
+            idle.append(name)
+            if name == "hostname-override":
+                found.node["metadata.name"] = (text, at)
+        else:
+            near = close_to(name, (*(known[2:] for known in rows), *WITHOUT_RESOURCES))
+            message = f"{shown(name)} is not a flag of a kubelet"
+            found.problems.append(_no_effect(at, message, near or "remove it"))
+    if idle:
+        message = f"{', '.join(sorted(set(idle)))}: nothing about resources"
+        found.problems.append(Problem("info", place(place_of), message, ""))
 
 
-def _arguments(given: Any) -> Iterator[tuple[str, str]]:
-    """``{name: value}`` up to v1beta3, ``[{name, value}]`` since v1beta4."""
-    pairs: list[tuple[Any, Any]] = []
+def _no_effect(where: str, message: str, hint: str) -> Problem:
+    return Problem("warning", place(where), f"{message} and has no effect", hint)
+
+
+def _check_form(version: str, given: Any, where: str, problems: list[Problem]) -> None:
+    """A row for arguments in the form of another version of kubeadm."""
+    match = _API.fullmatch(version.rpartition("/")[2])
+    is_list = match is None or int(match[1]) >= _LIST_SINCE
+    wanted = list if is_list else Mapping
+    if not isinstance(given, wanted) and isinstance(given, list | Mapping):
+        form = "a list of name and value" if is_list else "a map of names to values"
+        message = f"{version.rpartition('/')[2]} has {form} here: kubeadm refuses the other form"
+        problems.append(Problem("warning", place(where), message, "run kubeadm config migrate"))
+    elif not isinstance(given, list | Mapping):
+        message = f"must be a list or a map, not {kind_of(given)},"
+        problems.append(_no_effect(where, message, "give name and value of each flag"))
+
+
+def _arguments(given: Any, where: str) -> Iterator[tuple[Any, Any, str]]:
+    """Name, value and place of each argument: ``{name: value}`` up to v1beta3, ``[{name, value}]``
+    since v1beta4."""
     if isinstance(given, Mapping):
-        pairs = list(given.items())
+        for name, value in given.items():
+            yield name, value, f"{where}.{name}"
     elif isinstance(given, list):
-        items = [one for one in given if isinstance(one, Mapping)]
-        pairs = [(one.get("name"), one.get("value")) for one in items]
-    for name, value in pairs:
-        if isinstance(name, str) and isinstance(value, str):
-            yield name, value
+        for index, item in enumerate(given):
+            at = f"{where}[{index}]"
+            if isinstance(item, Mapping):
+                name = item.get("name")
+                part = "value" if isinstance(name, str) else "name"
+                yield name, item.get("value"), f"{at}.{part}"
+            else:
+                yield item, item, at
