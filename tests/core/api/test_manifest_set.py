@@ -279,3 +279,97 @@ def test_files_that_a_person_named_are_told_apart() -> None:
     assert files.sources == 0
     files.apply([msgspec.structs.replace(said("a", pod("web")), given=True)])
     assert (files.faults, files.sources) == ([], 1)
+
+
+def runtime_class(name: str = "kata", memory: str = "64Mi", **fields: object) -> dict[str, object]:
+    overhead = {"podFixed": {"memory": memory}}
+    head = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}}
+    return {**head, "handler": name, "overhead": overhead, **fields}
+
+
+def kata(name: str, **spec: object) -> dict[str, object]:
+    made = pod(name)
+    inner = {"containers": [{"name": "c"}], "runtimeClassName": "kata", **spec}
+    return {**made, "spec": inner}
+
+
+def overheads(files: ManifestSet) -> dict[str, str]:
+    return {
+        entry.pod.name: str(entry.pod.overhead.get("memory", "none"))
+        for entry in files.entries.values()
+    }
+
+
+def test_a_runtime_class_of_another_file_reaches_the_pods() -> None:
+    files = ManifestSet(OPTIONS)
+    touched = files.apply([said("a", kata("web"), pod("plain"))])
+    assert (len(touched), overheads(files)) == (2, {"web": "none", "plain": "none"})
+    assert len(files.apply([said("b", runtime_class())])) == 1
+    assert overheads(files) == {"web": "64Mi", "plain": "none"}
+    assert len(files.apply([said("b", runtime_class(memory="96Mi"))])) == 1
+    assert files.apply([said("b", runtime_class(memory="96Mi"))]) == set()
+    assert overheads(files)["web"] == "96Mi"
+    assert files.rows == ()
+    assert len(files.apply([gone("b")])) == 1
+    assert overheads(files)["web"] == "none"
+    together = ManifestSet(OPTIONS)
+    together.apply([said("z", runtime_class()), said("y", kata("web"))])
+    assert overheads(together) == {"web": "64Mi"}
+
+
+def test_the_runtime_class_of_the_first_file_counts_and_one_that_nobody_names_is_told() -> None:
+    files = ManifestSet(OPTIONS)
+    files.apply([said("b", runtime_class()), said("c", kata("web")), said("d", runtime_class("x"))])
+    (row,) = files.rows
+    assert (row.severity, row.message) == ("info", "RuntimeClass skipped: no pod names it")
+    files.apply([said("a", runtime_class(memory="8Mi")), gone("d")])
+    assert overheads(files) == {"web": "8Mi"}
+    (row,) = files.rows
+    assert "takes precedence" in row.message
+    assert row.where.startswith("b: ")
+    files.apply([gone("a")])
+    assert overheads(files) == {"web": "64Mi"}
+
+
+def test_a_pod_that_admission_rejects_stays_as_it_was() -> None:
+    files = ManifestSet(OPTIONS)
+    wrong = kata("web", overhead={"memory": "1Mi"})
+    files.apply([said("a", wrong), said("b", runtime_class())])
+    assert overheads(files) == {}
+    assert "is not the overhead of RuntimeClass kata" in files.rows[0].message
+    files.apply([said("a", kata("web"))])
+    assert (overheads(files), files.rows) == ({"web": "64Mi"}, ())
+    assert files.apply([said("a", wrong)]) == set()
+    assert overheads(files) == {"web": "64Mi"}
+    assert "the pod keeps running unchanged" in files.rows[0].hint
+    files.apply([said("a", kata("web"))])
+    assert files.rows == ()
+    assert len(files.apply([gone("a")])) == 1
+    assert overheads(files) == {}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.lists(
+                st.sampled_from(
+                    [kata("p"), kata("q"), pod("r"), runtime_class(), runtime_class(memory="1Mi")]
+                ),
+                max_size=3,
+                unique_by=str,
+            ),
+        ),
+        max_size=6,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_edits_does_not_decide_about_overhead(edits: list[tuple[str, list]]) -> None:
+    files, last = ManifestSet(OPTIONS), {}
+    for name, values in edits:
+        files.apply([said(name, *values)])
+        last[name] = values
+    fresh = ManifestSet(OPTIONS)
+    fresh.apply([said(name, *values) for name, values in last.items()])
+    assert overheads(files) == overheads(fresh)
+    assert files.rows == fresh.rows

@@ -73,8 +73,11 @@ def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loa
 def some_pods(
     documents: Iterable[Document | BadInput], options: Options, reader: PodReader
 ) -> Loaded:
-    """Read documents that are a part of the input."""
-    return _Loader(options, reader).read(documents)
+    """Read documents that are a part of the input, of which another part may have the
+    RuntimeClasses."""
+    loader = _Loader(options, reader)
+    loader.admits = False
+    return loader.read(documents)
 
 
 class _Loader:
@@ -85,6 +88,7 @@ class _Loader:
         self._unique = UniquePods()
         self._expanded = 0
         self._owners = self.loaded.owners
+        self.admits = True
         self.selection: Selection | None = None
         if options.namespace is not None or options.selector is not None:
             from qoslet.core.api.input.pod_selection import Selection
@@ -315,7 +319,8 @@ class _Loader:
             self._expand(template)
         self.loaded.pods += plain[done:]
         self._unique.settle(self.loaded)
-        if classes := self.loaded.runtime_classes:
+        classes = self.loaded.runtime_classes if self.admits else {}
+        if classes:
             from qoslet.core.api.platform.runtime_class import admit_all
 
             admit_all(self.loaded.pods, classes, self.loaded.problems, self.add_fault)

@@ -9,29 +9,25 @@ file and to the pods that it collides with.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qoslet.core.api.config.index import ConfigIndex
-from qoslet.core.api.documents import Document, run_document
+from qoslet.core.api.documents import Document
+from qoslet.core.api.input.entry import Entry as Entry
+from qoslet.core.api.input.entry import Order as Order
+from qoslet.core.api.input.entry import Place as Place
 from qoslet.core.api.input.fault_rows import fault_of, fault_rows
 from qoslet.core.api.manifest import Options, some_pods
 from qoslet.core.api.owners import Claim, Owners, Workload
-from qoslet.core.api.pod import Pod
+from qoslet.core.api.platform.class_index import RuntimeClassIndex
 from qoslet.core.api.pod_decoder import PodReader
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
 _READS_BY_ONE = 1024
 """Files after which what a reader remembers of names and resources is let go."""
-
-Order = tuple[int, str]
-"""Where a file stands: the place of its path on the command line, then its name."""
-
-Place = tuple[Order, int]
-"""Where a pod stands: its file, and its number in it."""
 
 
 class FileChange(Struct, frozen=True):
@@ -42,54 +38,6 @@ class FileChange(Struct, frozen=True):
     order: Order
     documents: tuple[Document | BadInput, ...] | None
     given: bool = False
-
-
-class Entry(Struct, frozen=True):
-    """A pod of a file. ``document`` is what ``podspec.read`` takes; ``workload`` is whose
-    template the pod stands for; ``claim`` is that of all but Pods with a name."""
-
-    pod: Pod
-    document: Mapping[str, Any]
-    file: str
-    place: Place
-    workload: Workload | None = None
-    claim: Claim | None = None
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The names that it wants, the first one most."""
-        claim = self.claim
-        if claim is None:
-            return (self.pod.key,)
-        from qoslet.core.api.input.namesakes import alternative
-
-        return claim.wanted, f"{claim.namespace}/{alternative(claim)}"
-
-    @property
-    def identity(self) -> Claim | str:
-        """Which object of the cluster it is or stands for."""
-        return self.claim.identity if self.claim is not None else self.pod.key
-
-    @property
-    def precedence(self) -> tuple[object, ...]:
-        """Sorts those that want one name: the first gets it."""
-        if self.claim is None:
-            return _PODS_FIRST, self.place
-        from qoslet.core.api.input.namesakes import precedence
-
-        return precedence(self.claim), self.place
-
-    def named(self, name: str) -> Entry:
-        """The same under a name."""
-        if name == self.pod.name:
-            return self
-        from qoslet.core.api.input.namesakes import named
-
-        pod = named(self.pod, name)
-        return replace(self, pod=pod, document=run_document(self.document, pod, self.document))
-
-
-_PODS_FIRST = (False, 0)
 
 
 class _File(Struct):
@@ -125,6 +73,7 @@ class ManifestSet:
         self._rows: tuple[Problem, ...] | None = None
         self.entries: dict[str, Entry] = {}
         self.config = ConfigIndex()
+        self._classes = RuntimeClassIndex()
 
     def apply(self, changes: Iterable[FileChange]) -> set[str]:
         """Take changes in; the UIDs whose entry came, went or became another."""
@@ -134,6 +83,7 @@ class ManifestSet:
             files.append(change.order)
             moved += self._take(change)
         moved += self._judge_owners()
+        moved += self._judge_classes()
         touched = self._judge(moved) if moved else set()
         for order in files:
             self._note_problems(order)
@@ -151,15 +101,17 @@ class ManifestSet:
     def rows(self) -> tuple[Problem, ...]:
         """The problems of the files, in order."""
         if self._rows is None:
-            telling = [(order, self._files[order]) for order in sorted(self._telling)]
+            named = self._classes_named()
             self._rows = tuple(
                 row
-                for order, file in telling
+                for order in sorted(self._telling)
+                for file in (self._files[order],)
                 for row in (
                     *fault_rows(file.file, file.faults, has_pods=bool(file.entries)),
                     *file.rows,
                     *file.refused.values(),
                     *self.config.rows(order),
+                    *self._classes.rows(order, named),
                 )
             )
         return self._rows
@@ -202,6 +154,7 @@ class ManifestSet:
         file = self._files.get(change.order)
         if change.documents is None:
             self.config.replace(change.order, ())
+            self._classes.replace(change.order, {})
             self._own(change.order, Owners())
             if self._files.pop(change.order, None) is None or file is None:
                 return []
@@ -232,6 +185,7 @@ class ManifestSet:
         file.rows, file.sources = tuple(loaded.problems), loaded.sources
         file.owners = loaded.owners
         self.config.replace(change.order, loaded.config)
+        self._classes.replace(change.order, loaded.runtime_classes)
         self._own(change.order, file.owners)
         return self._replace(before, file.entries)
 
@@ -282,6 +236,22 @@ class ManifestSet:
             return []
         files = self._files.values()
         return [entry for file in files for entry in file.entries if entry.workload in other]
+
+    def _judge_classes(self) -> list[Entry]:
+        """See which RuntimeClasses count; the entries of pods that name one that changed."""
+        changed = self._classes.judge()
+        if not changed:
+            return []
+        files = self._files.values()
+        entries = [entry for file in files for entry in file.entries]
+        return [entry for entry in entries if entry.pod.platform.runtime_class in changed]
+
+    def _classes_named(self) -> set[str]:
+        """The RuntimeClasses that pods name; none where there are no classes."""
+        if not self._classes.any:
+            return set()
+        entries = [entry for file in self._files.values() for entry in file.entries]
+        return {entry.pod.platform.runtime_class or "" for entry in entries}
 
     def _judge(self, moved: Iterable[Entry]) -> set[str]:
         """Decide again which of the entries that collide with ``moved`` count."""
@@ -358,6 +328,11 @@ class ManifestSet:
     def _count(self, entry: Entry, name: str, before: Mapping[str, Entry | None]) -> bool:
         """Let an entry count under a name, unless another one has its UID; whether it does."""
         now = entry.named(name)
+        admitted, fault = self._classes.admitted(now.pod)
+        if fault is not None:
+            return self._reject(entry, fault, before.get(now.pod.uid))
+        if admitted is not now.pod:
+            now = replace(now, pod=admitted)
         first = self.entries.get(now.pod.uid)
         if first is not None:
             message = f"{now.pod.uid} is also the UID of {first.pod.key}, in {first.file}"
@@ -369,6 +344,16 @@ class ManifestSet:
             self._renamed[entry.place] = now
         earlier = before.get(now.pod.uid)
         self.entries[now.pod.uid] = earlier if earlier == now else now
+        return True
+
+    def _reject(self, entry: Entry, fault: BadInput, earlier: Entry | None) -> bool:
+        """Leave an entry as it counted, if it did: admission rejects what it is now."""
+        hint = fault.hint if earlier is None else f"{fault.hint}; the pod keeps running unchanged"
+        row = Problem("error", fault.where, fault.message, hint)
+        self._files[entry.place[0]].refused[entry.place] = row
+        if earlier is None or earlier.place != entry.place:
+            return False
+        self.entries[earlier.pod.uid] = self._renamed[entry.place] = earlier
         return True
 
     def _refusal(self, entry: Entry, objects: Mapping[Claim | str, Entry]) -> Problem | None:
@@ -387,7 +372,11 @@ class ManifestSet:
         """Record whether a file has problems."""
         file = self._files.get(order)
         telling = file is not None and (
-            file.rows or file.faults or file.refused or self.config.has(order)
+            file.rows
+            or file.faults
+            or file.refused
+            or self.config.has(order)
+            or self._classes.has(order)
         )
         (self._telling.add if telling else self._telling.discard)(order)
 
