@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,37 @@ def test_a_pod_has_its_files_and_nothing_is_left_of_them(held: Held) -> None:
     assert "hunter2" not in held.errors.read_text()
     (held.folder / "0.yaml").unlink()
     held.until(lambda: not data.parent.exists() and tmpfs(held) == [], "they are removed")
+
+
+NOBODY = 65534
+
+
+def test_no_other_user_of_the_machine_reads_a_file_of_a_volume(held: Held) -> None:
+    """Files have their manifest's modes, 0644 where it says none; who may enter decides."""
+    begin(held, pod("p"))
+    data = disk(held) / "pods" / "p0" / "data"
+    held.until(lambda: (data / "done").exists(), "it has looked")
+    (pid, *_) = held.groups.members(held.path("p", "app"))
+    files = [
+        data / "done",
+        data.parent / "cfg" / "key",
+        *(Path(point) / "pw" for point in tmpfs(held)),
+        *(Path(f"/proc/{pid}/root/qoslet-{name}") for name in ("cfg/key", "sec/pw", "data/done")),
+        Path(f"/proc/{pid}/environ"),
+    ]
+    for file in files:
+        assert file.read_bytes() is not None
+        done = subprocess.run(
+            ["cat", str(file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+        )
+        assert (done.returncode, done.stdout) == (1, ""), file
+        assert "Permission denied" in done.stderr
 
 
 def test_an_edit_reaches_volumes_and_no_variable_and_a_removal_nothing(held: Held) -> None:
