@@ -57,6 +57,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("-f", "pods.yaml", "--runtime", "runc-1.4.0", "--hierarchy", "v3"),
         ("-o", "text"),
     ),
+    "bundle": (("nosuch.yaml",), ("-f", "pods.yaml", "--probe", "never"), ("-f", "pods.yaml", "-o", "no/b")),
     "apply": ((), ("pods.yaml", "--cgroup-root", "/")),
     "release": (("x",), ("--cgroup-root", "/")),
     "run": (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from qoslet.app.bundle_inputs import BundleInputs
+    from qoslet.app.bundle.inputs import BundleInputs
     from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Pod, System
     from qoslet.core.node.node import Node
@@ -120,7 +120,7 @@ def _bundle(args: argparse.Namespace) -> BundleInputs | None:
     path = getattr(args, "bundle", None)
     if path is None:
         return None
-    from qoslet.app.bundle_inputs import BundleInputs
+    from qoslet.app.bundle.inputs import BundleInputs
 
     return BundleInputs(path)
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "config": ("offline", "Show and check a node's configuration and where each value is set"),
     "doctor": ("node", "Show what this machine supports, what is missing and what to do"),
     "audit": ("node", "Compare this node's cgroups with the plan of its pods"),
+    "bundle": ("node", "Pack this node into one file, without secrets"),
     "apply": ("node", "Create and write the cgroups of pods once"),
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),

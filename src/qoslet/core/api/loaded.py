@@ -38,7 +38,8 @@ class Loaded(PodSequence, Struct):
 
     ``sources`` counts the documents that may hold pods, an empty list of them included;
     ``more_faults`` the faults beyond ``FAULTS_KEPT``. ``raw`` holds ``{"metadata", "spec"}`` of
-    each pod by its UID, a template's merged with its owner's name, when the options ask for it;
+    each pod by its UID, a template's merged with its owner's name, when the options ask for it, and
+    ``statuses`` those of pods;
     ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``files`` have a
     document; ``nodes`` are those of the pods that have not ended, with their number; ``config``
     the ConfigMaps and Secrets; ``runtime_classes`` are by name;
@@ -51,6 +52,7 @@ class Loaded(PodSequence, Struct):
     sources: int = 0
     more_faults: int = 0
     raw: dict[str, Any] = {}
+    statuses: dict[str, Any] = {}
     templates: dict[str, Workload] = {}
     owners: Owners = field(default_factory=Owners)
     files: set[str] = set()

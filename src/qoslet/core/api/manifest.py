@@ -266,6 +266,7 @@ class _Loader:
             value = self._value(raw, spot)
             if value is not None:
                 self.loaded.raw[kept.uid] = run_document(value, kept, value)
+                self.loaded.statuses[kept.uid] = value.get("status")
 
     def _template(self, raw: Raw | Text, spot: Spot, kind: str, custom: str = "") -> None:
         """A pod template; ``custom`` is the group of a custom resource."""

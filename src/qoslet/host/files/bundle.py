@@ -8,8 +8,10 @@ import sys
 from qoslet.core.api.schema import shown
 from qoslet.core.bundle.archive import PACKED_MOST, unpack
 from qoslet.core.bundle.parts import Bundle
-from qoslet.errors import BadInput
+from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.manifests import check_file, open_file, unreadable
+
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_bundle(path: str) -> Bundle:
@@ -34,3 +36,27 @@ def _content(path: str) -> bytes:
             return file.read(PACKED_MOST + 1)
     finally:
         os.close(descriptor)
+
+
+def write_bundle(path: str, data: bytes) -> None:
+    """Put a bundle at ``path`` in one piece, in place of what is there; only its owner can read it.
+    Raises CannotDo."""
+    folder, _, name = path.rpartition("/")
+    fresh = f"{folder or ('/' if path.startswith('/') else '.')}/.{name}.{os.urandom(8).hex()}"
+    try:
+        descriptor = os.open(fresh, _FRESH, 0o600)
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(data)
+            os.fchmod(descriptor, 0o600)
+            os.fsync(descriptor)
+            os.rename(fresh, path)
+        except OSError:
+            os.unlink(fresh)
+            raise
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"cannot be written: {reason}"
+        raise CannotDo(message, where=shown(path), hint="name a file with -o") from error

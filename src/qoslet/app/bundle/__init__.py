@@ -1,0 +1,1 @@
+"""A node in one file: made of this machine, and read instead of one."""

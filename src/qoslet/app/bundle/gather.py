@@ -1,0 +1,276 @@
+"""Looks at this machine for a bundle; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.app.bundle.contents import BundleSource, kubelet_document
+from qoslet.core.api.manifest import Loaded, Options
+from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
+from qoslet.core.cgroup.names import concrete, is_at_or_below, root_of
+from qoslet.core.node.node import Node
+from qoslet.core.plan.plan import plan
+from qoslet.errors import BadInputs, CannotDo, QosletError
+from qoslet.host.cgroupfs.cgroup_rows import CgroupFilesReader, CgroupsResult
+from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.files.manifests import load, values_of
+from qoslet.host.files.node import load_node
+
+if TYPE_CHECKING:
+    from qoslet.core.api.pod import Pod
+    from qoslet.core.bundle.rows import UnitRow
+    from qoslet.core.node.flags import Flags
+    from qoslet.core.node.machine import Machine
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed")
+
+PodDocuments = list[tuple["Pod", Mapping[str, Any]]]
+
+
+class BundleOptions(Struct, frozen=True):
+    """What a user says of the node: manifests, node documents, flags, and how pods are read."""
+
+    paths: Sequence[str]
+    nodes: Sequence[str]
+    flags: Flags
+    options: Options
+    recursive: bool = False
+
+
+def gather(asked: BundleOptions) -> BundleSource:
+    """What a bundle of this machine is made of. Raises BadInput, BadInputs, CannotDo."""
+    from qoslet.host.machine.doctor_facts import look
+
+    machine = look()
+    missing: dict[str, str] = {}
+    agent = _agent(asked, machine)
+    flags = asked.flags
+    if agent is not None and flags.cgroup_root is None:
+        flags = replace(flags, cgroup_root=agent["root"])
+        if flags.cgroup_driver is None:
+            flags = replace(flags, cgroup_driver=str(agent["driver"]))
+    node, _ = load_node(asked.nodes, flags, acts=True)
+    if not node.kubelet_given:
+        missing[KUBELET] = "no KubeletConfiguration was given (--node): only flags are in it"
+    api_node = _api_node(asked.nodes, node)
+    if api_node is None:
+        missing[NODE] = "no Node of the API was given (--node)"
+    pods = _pods(asked, node, agent, missing)
+    trees, alone = _trees(node, pods, machine)
+    rows = _cgroups(node, trees, alone, missing)
+    return BundleSource(
+        node=node,
+        kubelet=kubelet_document(node),
+        api_node=api_node,
+        machine=_machine_document(node, machine),
+        pods=pods,
+        cgroups=rows,
+        units=_units(machine, rows, missing),
+        versions=_versions(machine, api_node),
+        missing=missing,
+    )
+
+
+def _agent(asked: BundleOptions, machine: Machine) -> dict[str, Any] | None:
+    """The pods of the agent whose tree is meant: the one that ``--cgroup-root`` names, or the first
+    that answers. None where manifests are given, or nobody answers."""
+    from qoslet.app.inspect import pod_states
+
+    wanted = asked.flags.cgroup_root
+    if asked.paths:
+        return None
+    for root in machine.agents or ():
+        if wanted in (None, root):
+            try:
+                return pod_states(root)
+            except CannotDo:
+                continue
+    return None
+
+
+def _api_node(paths: Sequence[str], node: Node) -> Mapping[str, Any] | None:
+    """The Node of the API among the documents of the node."""
+    values = [value for path in paths if path != "-" for _, value in values_of(path)]
+    lists = [value["items"] if _is_list(value) else [value] for value in values]
+    found = [
+        one
+        for items in lists
+        for one in items
+        if isinstance(one, dict) and (one.get("kind"), one.get("apiVersion")) == ("Node", "v1")
+    ]
+    named = [one for one in found if (one.get("metadata") or {}).get("name") == node.name]
+    return next(iter([*named, *found]), None)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("items"), list)
+
+
+def _pods(
+    asked: BundleOptions, node: Node, agent: Mapping[str, Any] | None, missing: dict[str, str]
+) -> PodDocuments | None:
+    """The pods as documents: of the manifests, else those of the agent."""
+    options = replace(asked.options, keep_raw=True, node_name=node.name)
+    if asked.paths:
+        return _documents(load(asked.paths, options, recursive=asked.recursive))
+    if agent is None:
+        missing[PODS] = "no pods were given (-f), and no agent of qoslet runs here"
+        return None
+    return _agent_pods(agent, options, missing)
+
+
+def _agent_pods(
+    agent: Mapping[str, Any], options: Options, missing: dict[str, str]
+) -> PodDocuments:
+    """The pods of an agent, from the manifests that it names, with their states as their status."""
+    rows = {str(row.get("uid")): row for row in agent.get("items") or []}
+    found: dict[str, tuple[Pod, Mapping[str, Any]]] = {}
+    for path in sorted({str(row["manifest"]) for row in rows.values() if row.get("manifest")}):
+        for expand in (False, True):
+            if len(found) == len(rows):
+                break
+            try:
+                loaded = load([path], replace(options, expand=expand))
+            except BadInputs as error:
+                missing[PODS] = f"a manifest of the agent cannot be read: {error.faults[0].message}"
+                break
+            for pod, document in _documents(loaded):
+                if pod.uid in rows:
+                    found[pod.uid] = pod, {**document, "status": _status(rows[pod.uid])}
+    if len(found) < len(rows) and PODS not in missing:
+        lacking = len(rows) - len(found)
+        missing[PODS] = f"{lacking} pods of the agent are not in the manifests that it names"
+    return [found[uid] for uid in rows if uid in found]
+
+
+def _status(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A pod's state as an agent tells it, as the API has it."""
+    return {
+        "phase": row.get("phase") if row.get("phase") in PHASES else None,
+        "qosClass": row.get("qosClass"),
+        "startTime": row.get("createdAt"),
+        "containerStatuses": [
+            {
+                "name": one.get("name"),
+                "ready": one.get("ready"),
+                "restartCount": one.get("restarts"),
+                "state": _state(one),
+            }
+            for one in row.get("containers") or []
+            if one.get("role") == "regular"
+        ],
+    }
+
+
+def _state(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a container."""
+    if row.get("running"):
+        return {"running": {"startedAt": row.get("startedAt")}}
+    if row.get("exitCode") is None:
+        return {"waiting": {"reason": row.get("status")}}
+    return {
+        "terminated": {
+            "exitCode": row.get("exitCode"),
+            "reason": row.get("exitReason"),
+            "finishedAt": row.get("finishedAt"),
+        }
+    }
+
+
+def _documents(loaded: Loaded) -> PodDocuments:
+    """Each pod with its document and its status."""
+    return [
+        (pod, {**loaded.raw.get(pod.uid, {}), "status": loaded.statuses.get(pod.uid)})
+        for pod in loaded.pods
+    ]
+
+
+def _trees(node: Node, pods: PodDocuments | None, machine: Machine) -> tuple[list[str], list[str]]:
+    """The cgroups whose whole trees count (those of the pods of this node, of kubelets and agents),
+    and planned ones beside them."""
+    kubelet = node.kubelet
+    root = concrete(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos), node.driver)
+    trees = list(dict.fromkeys([root, *machine.kubelet_trees, *(machine.agents or ())]))
+    planned = plan([pod for pod, _ in pods or ()], node, ())
+    alone = [
+        one.path
+        for one in planned.cgroups
+        if one.path is not None and not any(is_at_or_below(one.path, tree) for tree in trees)
+    ]
+    return trees, alone
+
+
+def _cgroups(
+    node: Node, trees: Sequence[str], alone: Sequence[str], missing: dict[str, str]
+) -> CgroupsResult:
+    """The cgroups of this machine; none where no hierarchy is mounted."""
+    here = mounted()
+    if here.hierarchy is None:
+        missing[CGROUPS] = "no cgroup file system is mounted"
+        return CgroupsResult([], [])
+    mounts = here.mounts if here.hierarchy == "v1" else {"unified": here.unified or ""}
+    reader = CgroupFilesReader(here.hierarchy, mounts, _page_sizes(node))
+    try:
+        found = reader.read(trees, alone)
+    finally:
+        reader.close()
+    if found.left_out:
+        missing[CGROUPS] = f"{found.left_out} cgroups are left out: the machine has too many"
+    return found
+
+
+def _page_sizes(node: Node) -> list[str]:
+    """The sizes of huge pages as cgroup files name them: ``2MB``."""
+    from qoslet.core.rules.hugetlb import size_text
+
+    return [size_text(size) for size in node.host.hugepage_sizes]
+
+
+def _units(machine: Machine, rows: CgroupsResult, missing: dict[str, str]) -> list[UnitRow] | None:
+    """The units of the cgroups; None where systemd is not there to be asked."""
+    if not machine.probed.systemd_runs:
+        missing[UNITS] = "systemd is not PID 1"
+        return None
+    from qoslet.host.systemd.unit_rows import is_unit, read_units
+
+    names = {row.path.rpartition("/")[2] for row in rows.rows}
+    try:
+        return read_units(name for name in names if is_unit(name))
+    except QosletError as error:
+        missing[UNITS] = error.message
+        return None
+
+
+def _machine_document(node: Node, machine: Machine) -> dict[str, Any]:
+    """qoslet's Node document, with what a plan under other options may need of the CPUs."""
+    from qoslet.core.explain.node_config import documents
+
+    probed = machine.probed
+    of_machine = {"capacity.cpu", "capacity.memory"} <= set(node.probed)
+    host = node.host
+    if of_machine and host.layout is None and probed.layout is not None:
+        host = replace(host, layout=probed.layout)
+    if of_machine and not host.numa and probed.numa:
+        host = replace(host, numa=probed.numa)
+    return documents(replace(node, host=host))[0]
+
+
+def _versions(machine: Machine, api_node: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The programs of the node whose version is known."""
+    from qoslet.version import VERSION
+
+    found: dict[str, Any] = {"qoslet": VERSION}
+    found |= {one.name: one.version for one in machine.oci_programs if one.version}
+    info = ((api_node or {}).get("status") or {}).get("nodeInfo") or {}
+    name, _, version = str(info.get("containerRuntimeVersion", "")).partition("://")
+    if version:
+        found[name] = version
+    if info.get("kubeletVersion"):
+        found["kubelet"] = str(info["kubeletVersion"])
+    if machine.probed.systemd:
+        found["systemd"] = str(machine.probed.systemd)
+    return found

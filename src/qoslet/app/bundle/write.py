@@ -1,0 +1,32 @@
+"""A bundle of this machine as the command line asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.app.bundle.contents import BundleSource, packed
+from qoslet.app.bundle.gather import BundleOptions, gather
+from qoslet.core.api.manifest import Options
+from qoslet.core.node.flags import flags_of
+from qoslet.host.files.bundle import write_bundle as write
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+__all__ = ["bundle", "write"]
+
+
+def bundle(
+    args: argparse.Namespace, paths: Sequence[str], seconds: float
+) -> tuple[BundleSource, bytes]:
+    """What was found on this machine, and the archive of it. Raises BadInput, BadInputs, CannotDo."""
+    options = Options(
+        args.expand,
+        args.resources == "allocated",
+        namespace=args.namespace,
+        selector=args.selector,
+    )
+    asked = BundleOptions(paths, args.node, flags_of(args), options, args.recursive)
+    source = gather(asked)
+    return source, packed(source, seconds, redact=args.redact)

@@ -1,0 +1,87 @@
+"""``qoslet bundle``: this node in one file, to look at it elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import add_document_arguments, add_node_arguments
+from qoslet.errors import EXIT_OK, BadInput
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.app.bundle.contents import BundleSource
+
+USAGE = "[OPTION]... [FILE]..."
+EPILOG = """\
+examples:
+  qoslet bundle -f pods.json --node kubelet.yaml -o node1.tar.gz
+  qoslet bundle --redact -o incident.tar.gz
+  ssh node1 sudo qoslet bundle -o - > node1.tar.gz
+
+It only reads. Without -f it takes the pods of the agent that runs here. The file has no
+environment, arguments, annotations or secrets, and only its owner can read it.
+
+exit code: 0 done, what lacks is listed; 2 bad input, 3 not possible here
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write to this file, or - for standard output (default: qoslet-bundle-TIME.tar.gz)",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="Replace the names of pods, containers, nodes, cgroups and images",
+    )
+    add_document_arguments(parser, positional=True)
+    add_node_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, pack and write; the exit code. Raises QosletError."""
+    from time import gmtime, strftime, time
+
+    from qoslet.app.bundle.write import bundle, write
+    from qoslet.render.text.streams import emit, note
+
+    if args.output == "-" and sys.stdout.isatty():
+        hint = "name a file, or redirect standard output"
+        raise BadInput("a bundle is not written to a terminal", where="-o -", hint=hint)
+    now = time()
+    path = args.output or strftime("qoslet-bundle-%Y%m%dT%H%M%SZ.tar.gz", gmtime(now))
+    source, data = bundle(args, [*args.filename, *args.paths], now)
+    if path == "-":
+        emit(data)
+    else:
+        write(path, data)
+    for part, reason in source.missing.items():
+        note(f"{part}: {reason}")
+    if source.cgroups.unread:
+        first = source.cgroups.unread[0]
+        count = len(source.cgroups.unread)
+        note(f"{count} files could not be read, such as {first.path}/{first.file}: {first.error}")
+    said = _summary(source, path, len(data))
+    if path == "-":
+        note(said)
+    else:
+        emit(f"{said}\n".encode())
+    return EXIT_OK
+
+
+def _summary(source: BundleSource, path: str, size: int) -> str:
+    """What was written, in one line."""
+    from qoslet.core.api.schema import shown
+
+    cgroups = len({row.path for row in source.cgroups.rows})
+    counts = [f"{len(source.pods or ())} pods", f"{cgroups} cgroups"]
+    if source.units is not None:
+        counts.append(f"{len(source.units)} units")
+    place = "standard output" if path == "-" else shown(path)
+    return f"{place}: {', '.join(counts)}, {-(-size // 1024)} KiB"

@@ -1,0 +1,98 @@
+"""Bundles of trees that agents really made: what is in them is what the kernel has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qoslet.core.bundle.archive import unpack
+from tests.live.agent.test_agent import Agent, agent
+from tests.live.agent.test_run import ENVIRONMENT, PATIENCE
+
+__all__ = ["agent"]
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
+
+PODS = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: zqalpha, namespace: zqspace}
+spec:
+  containers:
+  - name: zqmain
+    command: [sleep, "1000"]
+    env: [{name: ZQTOKEN, value: zqsecret}]
+    resources: {requests: {cpu: 100m, memory: 32Mi}, limits: {memory: 64Mi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: zqbeta, namespace: zqspace, uid: 0a1b2c3d-0000-4000-8000-00000000000b}
+spec:
+  containers:
+  - {name: zqmain, command: [sh, -c, "sleep 1000 & sleep 1000"], resources: {}}
+"""
+
+
+def parts(agent: Agent, path: Path, *options: str) -> dict[str, bytes]:
+    command = agent.verb("bundle", "-o", str(path), *options)
+    subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=True, timeout=PATIENCE)
+    assert path.stat().st_mode & 0o777 == 0o600
+    return dict(unpack(path.read_bytes(), "b").parts)
+
+
+def planned(agent: Agent, *options: str, root: bool = False) -> dict[str, Any]:
+    command = agent.verb("plan", "-o", "json", *options)
+    command = command if root else command[:-2]
+    done = subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, check=True, timeout=PATIENCE
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    found["node"]["probed"] = []
+    del found["problems"]
+    return found
+
+
+def test_the_bundle_of_a_running_agent(agent: Agent, tmp_path: Path) -> None:
+    (agent.manifests / "pods.yaml").write_text(PODS)
+    agent.service("--cgroup-driver", "cgroupfs")
+    agent.until(lambda: len(agent.pids()) == 4)
+    found = parts(agent, tmp_path / "b.tgz")
+    pods = json.loads(found["pods.json"])["items"]
+    assert [one["metadata"]["name"] for one in pods] == ["zqalpha", "zqbeta"]
+    assert {one["status"]["phase"] for one in pods} == {"Running"}
+    rows = [json.loads(line) for line in found["cgroups.jsonl"].splitlines()]
+    below = {row["path"] for row in rows if row["path"].startswith(agent.root)}
+    assert below == set(agent.groups())
+    for row in rows:
+        if row["path"] in below:
+            for file, text in row["files"].items():
+                if file in (agent.limit_file, "cpu.shares", "cpu.weight", "pids.max"):
+                    assert agent.read(row["path"], file) == text
+    counts = {row["path"].rpartition("/pod")[2]: row["processes"] for row in rows}
+    assert counts["0a1b2c3d-0000-4000-8000-00000000000b/zqmain"] == 3
+    leaf = next(row for row in rows if row["path"].endswith("0b/zqmain"))
+    assert leaf["oomScoreAdj"] == [1000]
+    machine = ("-f", str(agent.manifests), "--cgroup-driver", "cgroupfs")
+    assert planned(agent, "--bundle", str(tmp_path / "b.tgz")) == planned(
+        agent, *machine, root=True
+    )
+    assert not [name for name, text in found.items() if b"zqsecret" in text or b"ZQTOKEN" in text]
+
+
+def test_a_redacted_bundle_of_a_running_agent(agent: Agent, tmp_path: Path) -> None:
+    (agent.manifests / "pods.yaml").write_text(PODS)
+    agent.service("--cgroup-driver", "cgroupfs")
+    agent.until(lambda: len(agent.pids()) == 4)
+    found = parts(agent, tmp_path / "r.tgz", "--redact")
+    hidden = ("zq", "ZQTOKEN", agent.root.strip("/"), "0a1b2c3d-0000-4000-8000-00000000000b")
+    assert not [
+        (name, one) for name, text in found.items() for one in hidden if one.encode() in text
+    ]
+    plan = planned(agent, "--bundle", str(tmp_path / "r.tgz"))
+    paths = {json.loads(line)["path"] for line in found["cgroups.jsonl"].splitlines()}
+    assert {one["path"] for one in plan["cgroups"] if one["path"]} <= paths
+    assert len([one for one in plan["cgroups"] if one["level"] == "pod"]) == 2
