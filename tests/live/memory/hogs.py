@@ -79,6 +79,7 @@ def sockets(amount: int) -> list[socket.socket]:
     kept = []
     with socket.create_server(("127.0.0.1", 0)) as server, open(file_of(amount), "rb") as file:
         at = 0
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while at < amount * MIB:
             sender = socket.create_connection(server.getsockname())
             peer, _ = server.accept()
@@ -99,6 +100,7 @@ def pipes(amount: int) -> list[int]:
     """Page cache that pipes hold."""
     kept = []
     with open(file_of(amount), "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         for _ in range(amount):
             reader, writer = os.pipe()
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, MIB)
