@@ -295,6 +295,9 @@ class MemoryReader(Protocol):
     def node(self) -> NodeMemory:
         """The machine."""
 
+    def surviving_tmpfs(self) -> int:
+        """Bytes in tmpfs mounts of the machine that outlive every pod: no volumes of pods."""
+
 
 class MemoryWatch(Protocol):
     """Wakes when the kernel reports something about the memory of cgroups."""

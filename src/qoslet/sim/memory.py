@@ -50,6 +50,7 @@ class SimMemory:
         self._told: dict[str, tuple[Mapping[str, int], ...]] = {}
         self._followed: set[str] = set()
         self.machine = NodeMemory(0.0, total, total, total)
+        self.surviving = 0
         self.log: list[OomKill] = []
         self.fired: set[str] = set()
         self.kept = SimKept()
@@ -106,6 +107,10 @@ class SimMemory:
     def node(self) -> NodeMemory:
         """The machine as it was set."""
         return replace(self.machine, at=self._clock())
+
+    def surviving_tmpfs(self) -> int:
+        """Bytes as they were set."""
+        return self.surviving
 
     def follow(self, paths: Iterable[str]) -> None:
         """These groups, too."""

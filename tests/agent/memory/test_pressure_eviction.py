@@ -48,9 +48,9 @@ class Pressed(Bench):
         )
 
     def pod(self, name: str, held: int, request: str = "", limit: str = "", **more: Any) -> None:
-        """A pod that holds so many MiB, of which ``cache`` are page cache and ``shmem`` lie in a
-        tmpfs."""
-        stat = {key: more.pop(key, 0) for key in ("cache", "shmem")}
+        """A pod that holds so many MiB, of which ``cache`` are page cache, ``shmem`` lie in a
+        tmpfs and ``kernel`` is kept by the kernel."""
+        stat = {key: more.pop(key, 0) for key in ("cache", "shmem", "kernel")}
         pod = replace(pod_of(name, resources(request, limit)), **more)
         self.source.put(pod, spec_of(pod))
         self.holds[name] = {"held": held, **stat}
@@ -93,7 +93,11 @@ class Pressed(Bench):
 
 def _sample(parts: dict[str, int]) -> dict[str, Any]:
     held, cache, shmem = (parts[key] * MIB for key in ("held", "cache", "shmem"))
-    stat = {"anon": held - shmem, "file": cache + shmem, "shmem": shmem}
+    stat = {
+        "anon": held - shmem - parts.get("kernel", 0) * MIB,
+        "file": cache + shmem,
+        "shmem": shmem,
+    }
     return {"current": held + cache, "stat": stat}
 
 
@@ -238,10 +242,54 @@ def test_nobody_is_ended_whose_end_frees_nothing() -> None:
     bench.pod("cached", 2, cache=800)
     bench.pod("shared", 400, shmem=398)
     bench.pod("critical", 500, critical=True)
+    bench.memory.surviving = 398 * MIB
     bench.time(2)
     said = short(bench).time(20)
     assert bench.keeper.running == {"cached", "shared", "critical"}
     assert "no victim: none of 3 pods can be evicted: 1 critical, 2 that would free " in (said[0])
+
+
+def test_shared_memory_that_no_mount_keeps_ends_with_its_pod() -> None:
+    bench = Pressed()
+    bench.memory.surviving = 30 * MIB
+    bench.pod("hog", 1500, shmem=1497)
+    for number in range(5):
+        bench.pod(f"small{number}", 20 + number)
+        bench.pod(f"b{number}", 40, "cpu=100m memory=30Mi")
+    bench.time(2)
+    said = short(bench).time(2)
+    assert "evicting d/hog: best-effort: uses 1500 MiB" in said[0]
+    assert "evicting it frees 1470 MiB of 145 MiB missing" in said[0]
+    bench.frees("hog")
+    bench.time(20)
+    assert len(bench.keeper.running) == 10, "nobody else"
+
+
+def test_kernel_memory_ends_with_its_pod_even_if_nothing_waits_for_memory() -> None:
+    bench = Pressed()
+    bench.pod("hog", 1300, kernel=1290)
+    bench.pod("small", 20)
+    bench.time(2)
+    bench.available = 34
+    assert bench.time(8) == []
+    said = bench.time(4)
+    assert "memory is short on the node: evicting d/hog: best-effort" in said[0]
+    assert bench.keeper.running == {"small"}
+
+
+def test_what_a_pod_held_is_measured_when_its_volumes_are_gone() -> None:
+    bench = Pressed()
+    bench.pod("hog", 1400, shmem=1382)
+    bench.pod("small", 100)
+    bench.time(2)
+    bench.disk.held.add("hog")
+    short(bench).time(5)
+    assert bench.keeper.running == {"small"}, "the second is not considered before"
+    bench.disk.held.clear()
+    bench.frees("hog")
+    said = bench.time(4)
+    assert any("1400 MiB expected, 1400 MiB freed" in line for line in said), said
+    assert bench.keeper.running == {"small"}
 
 
 def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
@@ -309,6 +357,36 @@ def test_a_tier_at_its_limit_takes_one_below_it_and_nobody_beside_it() -> None:
         bench.time(0.25)
     assert bench.keeper.running == {"hog", "b"}
     assert any(f"memory is short on {tier}: evicting d/leak" in line for line in bench.said)
+
+
+def out_of_memory(bench: Pressed, tier: str, kills: int, used: int = 195) -> None:
+    """The kernel kills in a tier for its own limit."""
+    bench.memory.set(
+        tier, current=used * MIB, max=200 * MIB, local={"max": 90 * kills, "oom": kills}
+    )
+
+
+def test_a_tier_that_is_out_of_memory_again_and_again_ends_the_pod_that_held_most() -> None:
+    bench = Pressed()
+    bench.pod("hog", 150, "cpu=100m memory=20Mi")
+    bench.pod("second", 40, "cpu=100m memory=20Mi")
+    bench.pod("quiet", 10, "cpu=100m memory=20Mi")
+    bench.pod("beside", 300)
+    bench.time(3)
+    tier = next(path for path in bench.groups() if path.endswith("/burstable"))
+    out_of_memory(bench, tier, 0)
+    bench.memory.fired.add(tier)
+    bench.time(1)
+    out_of_memory(bench, tier, 1)
+    assert bench.time(3) == [], "what the kernel killed may be enough"
+    bench.holds["hog"]["held"] = 0
+    out_of_memory(bench, tier, 2, used=50)
+    said = bench.time(3)
+    assert bench.keeper.running == {"second", "quiet", "beside"}
+    assert any(f"memory is short on {tier}: evicting d/hog: burstable above" in s for s in said)
+    assert any("out of memory 2 times in " in line for line in said)
+    bench.time(60)
+    assert sum(": evicting d/" in line for line in bench.said) == 1, "one decision"
 
 
 @pytest.mark.parametrize(("cache", "ended"), [(0, True), (40, False)])

@@ -98,27 +98,41 @@ def test_who_is_under_its_request_goes_last(
         return
     assert lasted >= UNDER_REQUEST_SECONDS
     able = [one for one in pods if one.uid in choice.order]
-    assert all(_under(one) for one in able)
-    if choice.victim.qos == "Guaranteed":
-        assert all(one.qos == "Guaranteed" for one in able)
+    above = [one for one in able if not _under(one)]
+    assert sum(one.freed for one in above) < max(missing, 1), "they are not enough"
+    assert all(one.freed < max(MIN_FREED_BYTES, missing // 8) for one in above), "nor do they help"
 
 
-@given(PODS, MISSING, LASTED)
-def test_a_best_effort_pod_that_helps_goes_before_any_other(
-    pods: list[Candidate], missing: int, lasted: float
-) -> None:
-    choice = chosen(pods, missing, lasted)
-    helps = [
-        one
-        for one in pods
-        if one.uid in choice.order
-        and one.qos == "BestEffort"
-        and one.freed >= max(MIN_FREED_BYTES, missing)
-    ]
-    if helps:
-        assert choice.victim is not None
-        assert choice.victim.qos == "BestEffort"
-        assert choice.victim.priority <= min(one.priority for one in helps)
+@given(PODS, MISSING)
+def test_pods_go_in_the_order_of_the_kubelet(pods: list[Candidate], missing: int) -> None:
+    """Of two pods of which either is enough, the first by request, priority and usage goes."""
+    choice = chosen(pods, missing, 100.0)
+    if choice.victim is None or choice.victim.freed < missing:
+        return
+    for one in pods:
+        if one.uid in choice.order and one.freed >= missing:
+            assert _rank(choice.victim) <= _rank(one)
+
+
+def _rank(one: Candidate) -> tuple[bool, int, int]:
+    return _under(one), one.priority, 0 if _under(one) else -one.excess
+
+
+@given(PODS, MISSING)
+def test_no_more_pods_end_than_are_needed(pods: list[Candidate], missing: int) -> None:
+    left = [one for one in pods if not _under(one)]
+    wanted, ended = max(1, missing), list[Candidate]()
+    while wanted > 0:
+        victim = chosen(left, wanted, 100.0).victim
+        if victim is None:
+            break
+        ended.append(victim)
+        left.remove(victim)
+        wanted -= victim.freed
+    if wanted > 0:
+        return
+    for one in ended:
+        assert sum(other.freed for other in ended) - one.freed < max(1, missing), "not needed"
 
 
 @given(PODS, MISSING, LASTED)
@@ -143,11 +157,20 @@ def pod(
     ("pods", "victim"),
     [
         ([pod("small", held=60), pod("big", held=400)], "big"),
-        ([pod("small", held=60, priority=-1), pod("big", held=400)], "small"),
+        ([pod("small", held=60, priority=-1), pod("big", held=400)], "big"),
+        ([pod("low", held=300, priority=-1), pod("big", held=400)], "low"),
+        # the hog of a burstable pod goes, and the quiet best-effort one stays
+        ([pod("quiet", held=120), pod("hog", "Burstable", 1252, 32)], "hog"),
+        # the class breaks ties
+        ([pod("b", "Burstable", 500, 100), pod("a", held=400)], "a"),
+        # two are needed: the one that helps most of the first
+        ([pod("x", held=90), pod("y", held=120), pod("z", held=20)], "y"),
+        # what is enough by itself spares two that come first
+        ([pod("x", held=150, priority=-1), pod("g", "Burstable", 300, 0)], "g"),
         # a tenth of what is missing is little help
         ([pod("small", held=20, priority=-1), pod("big", held=400)], "big"),
         ([pod("small", held=20), pod("b", "Burstable", 900, 100)], "b"),
-        ([pod("small", held=60), pod("b", "Burstable", 900, 100)], "small"),
+        ([pod("small", held=60), pod("b", "Burstable", 900, 100)], "b"),
         # a leak above its request goes before a small one that asked for nothing
         ([pod("c", "Burstable", 900, 850), pod("b", "Burstable", 600, 100)], "b"),
         # protection counts where it is more than the request

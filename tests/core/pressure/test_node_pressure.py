@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from qoslet.core.memory.breakdown import page_cache_bytes, process_bytes, protected_cache
+from qoslet.core.memory.breakdown import held_bytes, page_cache_bytes, protected_cache
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.pressure.eviction_ranking import charged_and_freed
+from qoslet.core.pressure.limit_pressure import group_state, killed_state, own_kills, stuck_state
 from qoslet.core.pressure.node_pressure import (
     PRESSURE_THRESHOLDS,
-    group_state,
     is_uneasy,
     node_state,
 )
@@ -210,6 +210,14 @@ def test_a_hog_in_a_guest_beside_others(phase: int) -> None:
     assert not set(calm) & set(found)
 
 
+def test_little_memory_without_any_work_of_reclaim_is_short_after_ten_seconds() -> None:
+    looks = nodes([34, 34, 34])
+    assert node_state(looks, low_seconds=9.0).kind == "calm"
+    state = node_state(looks, low_seconds=10.0)
+    assert (state.kind, state.missing) == ("short", int(TOTAL * 0.1) - 34 * MIB)
+    assert node_state(nodes([34, 34, 300]), low_seconds=10.0).kind == "calm"
+
+
 def test_what_happened_long_ago_does_not_count() -> None:
     old = nodes([60, 60, 60], 0.9)
     calm = NodeMemory(at=400.0, total=TOTAL, available=60 * MIB, free=0, pressure=waited(9, 9))
@@ -277,6 +285,55 @@ def test_a_group_at_its_limit(looks: list[MemorySample], kind: str) -> None:
         assert "255 MiB in use of memory.max 256 MiB, hit 50 times" in state.because
 
 
+def stuck(
+    swaps: int = 0, user: float = 0.0, cache: int = 0, psi: bool = True
+) -> list[MemorySample]:
+    """Looks at a pod at its limit that waits; MiB of swap that move a second, CPUs outside of the
+    kernel, MiB of page cache."""
+    return [
+        replace(
+            one,
+            stat={**one.stat, "workingset_refault_anon": number * swaps * 128, "file": cache * MIB},
+            user_usec=int(number * user * 5e5),
+        )
+        for number, one in enumerate(groups(255, 0.8, psi=psi))
+    ]
+
+
+@pytest.mark.parametrize("psi", [True, False])
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        ({}, "short"),
+        ({"swaps": 36}, "own limit"),
+        ({"user": 0.8}, "own limit"),
+        ({"cache": 40}, "own limit"),
+    ],
+)
+def test_a_pod_that_gets_on_is_not_stuck(looks: dict[str, int], kind: str, psi: bool) -> None:
+    state = stuck_state(stuck(**looks, psi=psi))
+    assert state.kind == kind, state
+    assert ("36.0 MiB/s of swap moves" in state.because) == ("swaps" in looks)
+
+
+def test_swap_alone_may_move() -> None:
+    looks = [replace(one, swap=n * 9 * MIB) for n, one in enumerate(stuck())]
+    assert stuck_state(looks).kind == "own limit"
+
+
+def test_a_group_that_is_out_of_memory_again_and_again_is_short() -> None:
+    before, *_, after = groups(190, 0.1, limit=200)
+    assert own_kills(before, after) == 0
+    hit = replace(after, local={"max": 400, "oom": 2})
+    assert own_kills(before, hit) == 2
+    assert own_kills(before, replace(hit, identity=2)) == 0
+    assert killed_state(hit, 1, 5.0).kind == "calm", "what was killed may be enough"
+    state = killed_state(hit, 2, 5.0)
+    assert (state.kind, state.missing) == ("short", 10 * MIB)
+    assert state.because == "190 MiB in use of memory.max 200 MiB, out of memory 2 times in 5 s"
+    assert killed_state(replace(hit, max=1 << 63), 9, 5.0).kind == "calm"
+
+
 def test_what_the_memory_of_a_group_is_made_of() -> None:
     stat = {
         "anon": 50 * MIB,
@@ -287,9 +344,10 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
     }
     group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
     assert page_cache_bytes(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
-    assert process_bytes(group) == 59 * MIB
-    assert charged_and_freed(group, volumes=False) == (97 * MIB, 59 * MIB)
-    assert charged_and_freed(group, volumes=True) == (97 * MIB, 89 * MIB)
+    assert held_bytes(group) == 97 * MIB, "with what the kernel keeps for it"
+    assert charged_and_freed(group, 0) == (97 * MIB, 97 * MIB), "no file survives it"
+    assert charged_and_freed(group, 20 * MIB) == (97 * MIB, 77 * MIB)
+    assert charged_and_freed(group, 900 * MIB) == (97 * MIB, 67 * MIB)
     assert protected_cache(group, 80 * MIB) == 0
     assert protected_cache(group, 150 * MIB) == 60 * MIB
     assert protected_cache(group, 200 * MIB) == 100 * MIB

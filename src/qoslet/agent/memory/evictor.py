@@ -27,13 +27,14 @@ EXIT_TIMEOUT_SECONDS = 10.0
 
 class _PendingEviction(Struct):
     """A victim that was stopped at ``at`` for the cgroup ``path``, with the memory available
-    then."""
+    then. ``ended``: its processes are gone."""
 
     worker: PodWorker
     path: str
     at: float
     available: int
     frees: int
+    ended: bool = False
 
 
 class _RestartDelay(Struct):
@@ -80,8 +81,10 @@ class Evictor:
     def because(self) -> str:
         """Why no other pod is evicted meanwhile."""
         if self._pending is not None:
-            seconds = self._context.now - self._pending.at
-            return f"{self._pending.worker.key} has been stopping for {seconds:.1f} s"
+            seconds, key = self._context.now - self._pending.at, self._pending.worker.key
+            if self._pending.ended:
+                return f"{key} was evicted {seconds:.1f} s ago, its volumes are being removed"
+            return f"{key} has been stopping for {seconds:.1f} s"
         return f"{self._last} has just been evicted"
 
     def evict(
@@ -108,7 +111,12 @@ class Evictor:
             return False
         worker, seconds = pending.worker, now - pending.at
         note = self._context.log.notes.append
-        if not _has_ended(worker, samples):
+        ended = _has_ended(worker, samples)
+        pending.ended = pending.ended or ended
+        if ended and not worker.cleanup_done and seconds < EXIT_TIMEOUT_SECONDS:
+            # its memory volumes hold what it wrote there
+            return False
+        if not ended:
             if seconds < EXIT_TIMEOUT_SECONDS:
                 return False
             self._pending = None

@@ -53,7 +53,7 @@ class MemoryPolicy(Protocol):
 
 POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy], ...] = (
     lambda context, groups, parts: Guard(context, groups, parts),
-    lambda context, groups, parts: PressureEviction(context, groups),
+    lambda context, groups, parts: PressureEviction(context, groups, parts.reader),
 )
 """Plug point: who watches, in the order in which they are told. Each is made once."""
 

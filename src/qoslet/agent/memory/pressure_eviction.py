@@ -11,48 +11,50 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from qoslet.agent.memory.eviction_candidates import (
+    candidate_of,
+    is_below_cgroup,
+    untracked_protection,
+)
 from qoslet.agent.memory.evictor import Evictor
+from qoslet.agent.memory.limit_kills import LimitKills
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
-from qoslet.agent.state.pod_phases import WorkerPhase
+from qoslet.agent.ports import MemoryReader
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.cgroup.names import is_at_or_below
-from qoslet.core.cgroup.observed import ObservedCgroup
-from qoslet.core.memory.breakdown import protected_cache
+from qoslet.core.memory.breakdown import held_bytes, protected_cache
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
-    Protection,
     effective_memory,
     parents,
     protection_of,
 )
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
-from qoslet.core.memory.stat_parser import number
 from qoslet.core.node.node import eviction_reservation
 from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.pressure.eviction_ranking import (
-    Candidate,
     EvictionChoice,
     EvictionReason,
     PressureReport,
     PressureRow,
-    charged_and_freed,
     choose_victim,
+)
+from qoslet.core.pressure.limit_pressure import (
+    STUCK_SECONDS,
+    group_state,
+    killed_state,
+    stuck_state,
 )
 from qoslet.core.pressure.node_pressure import (
     PRESSURE_THRESHOLDS,
-    STUCK_SECONDS,
     PressureState,
     PressureThresholds,
-    group_state,
     is_uneasy,
     node_state,
     spare_bytes,
-    stuck_state,
 )
 from qoslet.core.quantity import ZERO
 
@@ -78,9 +80,12 @@ SHORTAGE_POLL_SECONDS = 0.25
 class PressureEviction:
     """A ``MemoryPolicy``. It does nothing if the guard is off for all pods."""
 
-    def __init__(self, context: SyncContext, groups: TrackedCgroups) -> None:
+    def __init__(self, context: SyncContext, groups: TrackedCgroups, reader: MemoryReader) -> None:
         self._context = context
         self._cgroups = groups
+        self._reader = reader
+        self._limit_kills = LimitKills()
+        self._low_since: float | None = None
         self._evictor = Evictor(context)
         self._node_history: deque[NodeMemory] = deque(maxlen=MAX_SAMPLES)
         self._history: dict[str, deque[MemorySample]] = {}
@@ -103,6 +108,8 @@ class PressureEviction:
         if self._evictor.follow(samples, node, now):
             self._node_history.clear()
             self._since.clear()
+            self._limit_kills.clear()
+            self._low_since = None
             return
         samples = self._fresh(now)
         states = self._states(samples, thresholds)
@@ -113,7 +120,7 @@ class PressureEviction:
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
             if not self._sampled(state.path, samples):
-                self._close_until = now + CLOSE_WATCH_SECONDS
+                self._close_until = max(self._close_until, now + CLOSE_WATCH_SECONDS)
                 continue
             choice = self._choice(state, lasted, samples)
             if self._act(state, choice, node, now):
@@ -158,11 +165,15 @@ class PressureEviction:
 
     def _remember(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
         self._node_history.append(node)
-        for path in self._history.keys() - self._cgroups.groups.keys():
+        gone = self._history.keys() - self._cgroups.groups.keys()
+        self._limit_kills.forget(gone)
+        for path in gone:
             del self._history[path]
         for path, sample in samples.items():
             if path in self._cgroups.groups:
                 self._history.setdefault(path, deque(maxlen=MAX_SAMPLES)).append(sample)
+                if not self._cgroups.groups[path].uid:
+                    self._limit_kills.add(sample, node.at)
         if samples:
             self._protected_bytes = self._protected_cache(
                 {path: history[-1] for path, history in self._history.items()}
@@ -182,9 +193,15 @@ class PressureEviction:
         begins = uneasy and now > self._close_until
         if uneasy:
             self._close_until = now + CLOSE_WATCH_SECONDS
+        self._close_until = max(self._close_until, self._limit_kills.watched_until())
         left = spare_bytes(node, self._protected_bytes, thresholds)
+        if node.available - self._protected_bytes >= thresholds.eviction_bytes:
+            self._low_since = None
+        elif self._low_since is None:
+            self._low_since = now
         # what of pods' page cache is protected was seen while all was well, long ago maybe
-        self._watch_pods = begins or left <= 0 or bool(self._since)
+        killed = bool(self._limit_kills.recent(now))
+        self._watch_pods = begins or left <= 0 or bool(self._since) or killed
         fill = MAX_FILL_RATE if node.pressure is None else MAX_FILL_RATE_WITH_PSI
         soon = (
             SHORTAGE_POLL_SECONDS
@@ -199,17 +216,28 @@ class PressureEviction:
         """Where memory is short: the node alone if it is, else QoS cgroups and pods at their
         limits."""
         self._watch_pods = self._watch_pods or self._at_limit(samples)
-        state = node_state(tuple(self._node_history), self._protected_cache(samples), thresholds)
+        low = 0.0 if self._low_since is None else self._context.now - self._low_since
+        state = node_state(
+            tuple(self._node_history),
+            self._protected_cache(samples),
+            thresholds,
+            low_seconds=low,
+        )
         if state.kind == "short":
             return [state]
         found = []
+        for path, (kills, seconds) in self._limit_kills.recent(self._context.now).items():
+            last = self._limit_kills.last(path)
+            killed = None if last is None else killed_state(last, kills, seconds)
+            if killed is not None and killed.kind == "short":
+                found.append(killed)
         for path in sorted(samples.keys() & self._cgroups.groups.keys()):
             level, history = self._cgroups.groups[path].level, tuple(self._history[path])
             if level == "container":
                 continue
             judge = stuck_state if level == "pod" else group_state
             state = judge(history, thresholds)
-            if state.kind == "short":
+            if state.kind == "short" and path not in {one.path for one in found}:
                 found.append(state)
         return found
 
@@ -239,7 +267,7 @@ class PressureEviction:
         protections = [protection_of(sample) for sample in samples.values()]
         above = {path for sample in samples for path in parents(sample)} - samples.keys()
         seen = [self._context.executor.observer.read_cgroup(path) for path in above]
-        protections += [_protection(sample) for sample in seen if sample is not None]
+        protections += [untracked_protection(sample) for sample in seen if sample is not None]
         return effective_memory(
             protections, recursive=recursive(self._context.node.host), root=short
         )
@@ -253,7 +281,9 @@ class PressureEviction:
             reason = EvictionReason.SETTLING if settling else EvictionReason.IN_PROGRESS
             return EvictionChoice("none", self._evictor.because, reason)
         workers = [
-            worker for worker in self._context.workers.values() if _below(worker, state.path)
+            worker
+            for worker in self._context.workers.values()
+            if is_below_cgroup(worker, state.path)
         ]
         if (
             state.path in {path for worker in workers for path in worker.top_cgroups}
@@ -263,48 +293,35 @@ class PressureEviction:
             text += f"kernel and the guard for {STUCK_SECONDS:.0f} s"
             return EvictionChoice("none", text, EvictionReason.OWN_LIMIT)
         effective = self._effective(samples, state.path)
-        found = [self._candidate(worker, samples, effective) for worker in workers]
+        if state.path in self._limit_kills.recent(self._context.now):
+            samples = {**samples, **self._largest()}
+        surviving = self._reader.surviving_tmpfs()
+        found = [
+            candidate_of(worker, samples, effective, surviving, self._mode(worker))
+            for worker in workers
+        ]
         return choose_victim(
             [sample for sample in found if sample is not None], state.missing, lasted
         )
+
+    def _largest(self) -> dict[str, MemorySample]:
+        """The pods as they were when they held most: what the kernel killed holds nothing now."""
+        rows = self._cgroups.groups
+        return {
+            path: max(history, key=held_bytes)
+            for path, history in self._history.items()
+            if path in rows and rows[path].level == "pod"
+        }
 
     def _sampled(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
         """Whether pods below a cgroup were sampled, or there are none."""
         tops = [
             top
             for worker in self._context.workers.values()
-            if _below(worker, path)
+            if is_below_cgroup(worker, path)
             for top in worker.top_cgroups
         ]
         return not tops or any(top in samples for top in tops)
-
-    def _candidate(
-        self,
-        worker: PodWorker,
-        samples: Mapping[str, MemorySample],
-        effective: Mapping[str, EffectiveMemory],
-    ) -> Candidate | None:
-        """A pod by its samples; None without any."""
-        seen = [samples[path] for path in worker.top_cgroups if path in samples]
-        if not seen or worker.pod is None:
-            return None
-        volumes = worker.desired is not None and bool(worker.desired.spec.volumes)
-        parts = [charged_and_freed(sample, volumes=volumes) for sample in seen]
-        return Candidate(
-            uid=worker.uid,
-            key=worker.key,
-            qos=worker.qos,
-            request=requests(worker.pod).get("memory", ZERO).value,
-            charged=sum(held for held, _ in parts),
-            freed=sum(frees for _, frees in parts),
-            protected=sum(
-                effective[sample.path].protected for sample in seen if sample.path in effective
-            ),
-            priority=worker.pod.priority or 0,
-            critical=worker.pod.critical,
-            ending=worker.phase is not WorkerPhase.RUNNING,
-            mode=self._mode(worker),
-        )
 
     def _act(
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
@@ -333,17 +350,6 @@ class PressureEviction:
         message = f"{where} was low on memory: {choice.because}; {state.because}"
         self._evictor.evict(victim, state.path, message, node, now)
         return True
-
-
-def _below(worker: PodWorker, path: str) -> bool:
-    """Whether a pod is a cgroup or below it; all pods are below the node."""
-    return not path or any(is_at_or_below(top, path) for top in worker.top_cgroups)
-
-
-def _protection(seen: ObservedCgroup) -> Protection:
-    """The settings of a cgroup that is not tracked: the root and those above it."""
-    least, low = (number(seen.values.get(f"memory.{name}")) or 0 for name in ("min", "low"))
-    return Protection(seen.path, seen.memory or 0, least, low)
 
 
 def _span(state: PressureState) -> float:

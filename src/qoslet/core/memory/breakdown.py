@@ -45,11 +45,16 @@ def shmem_bytes(sample: MemorySample) -> int:
     return sample.stat.get("shmem", 0)
 
 
-def process_bytes(sample: MemorySample) -> int:
-    """Bytes that end with the processes of a cgroup: anonymous memory, swapped or not, and what the
-    kernel keeps for them."""
-    names = ("anon", "kernel_stack", "pagetables")
-    return sum(sample.stat.get(name, 0) for name in names) + (sample.swap or 0)
+def held_bytes(sample: MemorySample) -> int:
+    """All bytes of a cgroup but its page cache, swapped or not: anonymous memory, shared memory and
+    tmpfs, and what the kernel keeps for it (stacks, page tables, sockets, pipes, slab, percpu)."""
+    return max(0, sample.current - page_cache_bytes(sample)) + (sample.swap or 0)
+
+
+def freed_bytes(sample: MemorySample, surviving: int) -> int:
+    """Bytes that end with a cgroup's processes and volumes. ``surviving`` bytes are in tmpfs mounts
+    that nobody removes; they may be this cgroup's."""
+    return held_bytes(sample) - min(shmem_bytes(sample), max(0, surviving))
 
 
 def protected_cache(sample: MemorySample, protection: int) -> int:

@@ -1,10 +1,12 @@
 """Which pod is ended where memory is short, and why that one, or why none.
 
-The order is total and does not depend on the order of the candidates: first the class (best-effort,
-then burstable above its request, last what is under its request), then priority, then usage above
-request, then size. Usage above request is net of effective protection, as in oomd's
-``memory_protection``. Source: kubelet pkg/kubelet/eviction/helpers.go rankMemoryPressure (priority
-before usage above request; critical pods are never evicted), oomd docs/core_plugins.md.
+The order is the kubelet's: first what uses more than its request, then the lower priority, then the
+larger usage above request; the QoS class breaks ties. It is total and does not depend on the order of
+the candidates. Of the first pods in that order that are enough together, those that the others do
+not need are left out, so that the fewest end. Pods within their request come last, and not soon.
+Usage above request is net of effective protection, as in oomd's ``memory_protection``.
+Source: kubelet pkg/kubelet/eviction/helpers.go rankMemoryPressure (critical pods are never evicted),
+oomd docs/core_plugins.md.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from msgspec import Struct
 
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.api.pod import QosClass
-from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes, process_bytes, shmem_bytes
+from qoslet.core.memory.breakdown import freed_bytes, held_bytes, human_bytes
 from qoslet.core.memory.sample import MemorySample
 
 EvictionVerdict = Literal["end", "would end", "none"]
@@ -54,7 +56,7 @@ UNDER_REQUEST_SECONDS = 10.0
 
 class Candidate(Struct, frozen=True):
     """A pod below what is short of memory. Amounts are bytes: ``charged`` is what it holds without
-    page cache, swapped or not; ``freed`` is what its end frees, without memory that it shares.
+    page cache, swapped or not; ``freed`` is what its end frees, without files that survive it.
     ``protected`` is the larger of its effective ``memory.low`` and ``memory.min``. ``ending``: it
     was already asked to stop."""
 
@@ -76,11 +78,9 @@ class Candidate(Struct, frozen=True):
         return max(0, self.charged - max(self.request, self.protected))
 
 
-def charged_and_freed(sample: MemorySample, *, volumes: bool) -> tuple[int, int]:
-    """What a pod holds and what its end frees. ``volumes``: it has memory-backed volumes, which are
-    removed with it; other shared memory may stay."""
-    held = max(0, sample.current - page_cache_bytes(sample)) + (sample.swap or 0)
-    return held, process_bytes(sample) + (shmem_bytes(sample) if volumes else 0)
+def charged_and_freed(sample: MemorySample, surviving: int) -> tuple[int, int]:
+    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``."""
+    return held_bytes(sample), freed_bytes(sample, surviving)
 
 
 class EvictionReason(Enum):
@@ -113,27 +113,43 @@ class EvictionChoice(Struct, frozen=True):
 
 def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) -> EvictionChoice:
     """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds."""
-    able = [one for one in candidates if _able(one)]
-    ranked = sorted(able, key=lambda one: _key(one, missing))
-    order = tuple(one.uid for one in ranked)
+    ranked = sorted((one for one in candidates if _able(one)), key=_key)
     if not ranked:
         reason = EvictionReason.NOT_EVICTABLE if candidates else EvictionReason.NO_PODS
         return EvictionChoice("none", _why_none(candidates), reason)
-    first = ranked[0]
-    if _rank(first, missing) >= _UNDER_REQUEST and lasted < UNDER_REQUEST_SECONDS:
-        text = _too_early(ranked, missing, lasted)
-        return EvictionChoice("none", text, EvictionReason.TOO_EARLY, order=order)
-    others = sum(one.freed for one in able)
-    if others < missing // MIN_FREED_DIVISOR:
-        text = f"evicting all pods would free {human_bytes(others)} of {human_bytes(missing)} missing: the rest is used outside of pods"
+    chosen = _chosen([one for one in ranked if _exceeds(one)], missing)
+    if not chosen:
+        chosen = _chosen(ranked, missing)
+        if chosen and lasted < UNDER_REQUEST_SECONDS:
+            text = _too_early([one for one in ranked if not _exceeds(one)], missing, lasted)
+            order = tuple(one.uid for one in ranked)
+            return EvictionChoice("none", text, EvictionReason.TOO_EARLY, order=order)
+    # what would be ended first, then all others
+    ranked = [*chosen, *(one for one in ranked if one not in chosen)]
+    order = tuple(one.uid for one in ranked)
+    if not chosen:
+        text = f"evicting all pods would free {human_bytes(sum(one.freed for one in ranked))} of {human_bytes(missing)} missing: the rest is used outside of pods"
         return EvictionChoice("none", text, EvictionReason.OUTSIDE_PODS, order=order)
-    because = _because(first, ranked, missing)
+    first = chosen[0]
     verdict: EvictionVerdict = "end" if first.mode == "act" else "would end"
-    reason = EvictionReason(_rank(first, missing))
-    return EvictionChoice(verdict, because, reason, first, order)
+    because = _because(first, ranked, missing)
+    return EvictionChoice(verdict, because, _reason(first, missing), first, order)
 
 
-_UNDER_REQUEST = 3
+def _chosen(ranked: Sequence[Candidate], missing: int) -> list[Candidate]:
+    """The fewest of these pods whose end is enough, by their order. If all are not enough, those
+    that help; empty if none does."""
+    if sum(one.freed for one in ranked) < max(missing, 1):
+        return [one for one in ranked if _helps(one, missing)]
+    needed: list[Candidate] = []
+    for one in ranked:
+        needed.append(one)
+        if sum(other.freed for other in needed) >= missing:
+            break
+    for one in list(needed):
+        if sum(other.freed for other in needed) - one.freed >= max(missing, 1):
+            needed.remove(one)
+    return needed
 
 
 def _able(one: Candidate) -> bool:
@@ -143,36 +159,51 @@ def _able(one: Candidate) -> bool:
     )
 
 
-def _rank(one: Candidate, missing: int) -> int:
-    """0 best-effort, 1 burstable above its request, 2 either but of little help, 3 burstable under
-    its request, 4 guaranteed."""
-    helps = max(MIN_FREED_BYTES, missing // MIN_FREED_DIVISOR)
+def _exceeds(one: Candidate) -> bool:
+    """Whether the pod uses more than its request."""
     if one.qos == "BestEffort":
-        return 0 if one.freed >= helps else 2
-    if one.qos == "Burstable":
-        if one.excess < MIN_FREED_BYTES:
-            return _UNDER_REQUEST
-        return 1 if min(one.freed, one.excess) >= helps else 2
-    return 4
+        return True
+    return one.qos == "Burstable" and one.excess >= MIN_FREED_BYTES
 
 
-def _key(one: Candidate, missing: int) -> tuple[int, int, int, int, str]:
-    return _rank(one, missing), one.priority, -one.excess, -one.freed, one.uid
+def _helps(one: Candidate, missing: int) -> bool:
+    """Whether the end of the pod frees a part of what is missing that is worth it."""
+    return one.freed >= max(MIN_FREED_BYTES, missing // MIN_FREED_DIVISOR)
+
+
+def _reason(one: Candidate, missing: int) -> EvictionReason:
+    """What the choice of this pod rests on."""
+    if not _exceeds(one):
+        guaranteed = one.qos == "Guaranteed"
+        return EvictionReason.GUARANTEED if guaranteed else EvictionReason.UNDER_REQUEST
+    if not _helps(one, missing):
+        return EvictionReason.LITTLE_HELP
+    best_effort = one.qos == "BestEffort"
+    return EvictionReason.BEST_EFFORT if best_effort else EvictionReason.ABOVE_REQUEST
+
+
+_CLASSES: tuple[QosClass, ...] = ("BestEffort", "Burstable", "Guaranteed")
+
+
+def _key(one: Candidate) -> tuple[bool, int, int, int, int, str]:
+    """The place in the order."""
+    above = one.excess if _exceeds(one) else 0
+    return not _exceeds(one), one.priority, -above, _CLASSES.index(one.qos), -one.freed, one.uid
 
 
 def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str:
     """Why this pod, with its numbers and how many come after it."""
     words = {
-        0: "best-effort",
-        1: "burstable above its request",
-        2: f"{first.qos}, the first of pods that free little",
-        3: "burstable below its request, and no other pod is left",
-        4: "guaranteed, and no other pod is left",
+        EvictionReason.BEST_EFFORT: "best-effort",
+        EvictionReason.ABOVE_REQUEST: "burstable above its request",
+        EvictionReason.LITTLE_HELP: f"{first.qos}, the first of pods that free little",
+        EvictionReason.UNDER_REQUEST: "burstable below its request, and no other pod is enough",
+        EvictionReason.GUARANTEED: "guaranteed, and no other pod is enough",
     }
     numbers = f"uses {human_bytes(first.charged)}, request {human_bytes(first.request)}, protected {human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; evicting it frees {human_bytes(first.freed)} of {human_bytes(missing)} missing"
     rest = len(ranked) - 1
     after = f"; other candidates: {rest}" if rest else "; no other candidate"
-    return f"{words[_rank(first, missing)]}: {numbers}{after}"
+    return f"{words[_reason(first, missing)]}: {numbers}{after}"
 
 
 def _why_none(candidates: Sequence[Candidate]) -> str:

@@ -3,11 +3,10 @@
 The node is short where little can be had *and* what runs waits for it. Stall alone proves nothing:
 a cgroup that presses against its own limit stalls on a node with free memory. What the page cache
 of protected groups holds cannot be had. Without PSI the work of reclaim stands in for the waiting.
-A tier or a pod is short where it is at its own limit: that is the business of those below it alone.
+Where a QoS cgroup or a pod is at its own limit is decided in ``limit_pressure``.
 
 Each verdict needs all samples of a window to agree, three at least. Source:
-Documentation/accounting/psi.rst, Documentation/admin-guide/cgroup-v2.rst (memory.events.local
-``max``), kernel mm/vmscan.c (``pgscan_*`` of /proc/vmstat leave out reclaim for a limit).
+Documentation/accounting/psi.rst, kernel mm/vmscan.c (``pgscan_*`` of /proc/vmstat leave out reclaim for a limit).
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes
-from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
+from qoslet.core.memory.breakdown import human_bytes
+from qoslet.core.memory.sample import NodeMemory, Pressure
 
 PressureKind = Literal["calm", "short", "own limit"]
 
@@ -48,6 +46,8 @@ class PressureThresholds(Struct, frozen=True):
     """Time that the samples of a verdict cover at least."""
     eviction_seconds: float = 0.4
     """Time for which less than ``eviction_bytes`` must be available."""
+    idle_eviction_seconds: float = 10.0
+    """The same where nothing waits or reclaims: a kubelet looks every ten seconds."""
     max_gap_seconds: float = 10.0
     """Age from which samples prove nothing."""
     scans_per_second: float = 1000.0
@@ -68,8 +68,6 @@ PRESSURE_THRESHOLDS = PressureThresholds()
 
 MIN_SHARE_SECONDS = 0.4
 """Seconds that a share of time is taken over at least: reclaim pauses for less."""
-STUCK_SECONDS = 10.0
-"""Seconds for which a pod that is stuck at its own limit is left to the kernel and the guard."""
 
 
 class StallRates(Struct, frozen=True):
@@ -98,10 +96,12 @@ def node_state(
     samples: Sequence[NodeMemory],
     protected: int = 0,
     thresholds: PressureThresholds = PRESSURE_THRESHOLDS,
+    *,
+    low_seconds: float = 0.0,
 ) -> PressureState:
     """The node's state by its samples, oldest first. ``protected`` bytes of page cache are out of
-    reach of reclaim."""
-    samples = _recent(samples, lambda sample: sample.at, thresholds)
+    reach of reclaim. Less than ``eviction_bytes`` has been available for ``low_seconds``."""
+    samples = recent_samples(samples, lambda sample: sample.at, thresholds)
     if not samples:
         return PressureState("", "calm", 0, "not enough samples yet")
     rates = tuple(node_stall(*pair) for pair in pairwise(_parts(samples)))
@@ -109,7 +109,10 @@ def node_state(
     had = [max(0, sample.available - protected) for sample in samples[1:]]
     most, wanted = max(had), thresholds.wanted_bytes(samples[-1].total)
     least = max(wanted, thresholds.eviction_bytes)
-    evicting = most < least and _busy(whole, thresholds) and _under(samples, protected, thresholds)
+    evicting = most < least and (
+        (_busy(whole, thresholds) and _under(samples, protected, thresholds))
+        or low_seconds >= thresholds.idle_eviction_seconds
+    )
     if evicting:
         wanted = least
     missing = max(0, wanted - had[-1])
@@ -126,45 +129,6 @@ def node_state(
     if evicting or (steady and waits(whole, thresholds, most)):
         return PressureState("", "short", missing, numbers, rates)
     return PressureState("", "calm", 0, numbers, rates)
-
-
-def group_state(
-    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
-) -> PressureState:
-    """Whether a cgroup is short at its own limit, by its samples, oldest first."""
-    samples = _recent(samples, lambda sample: sample.at, thresholds)
-    path = samples[-1].path if samples else ""
-    if not samples or len({sample.identity for sample in samples}) > 1:
-        return PressureState(path, "calm", 0, "not enough samples yet")
-    rates = tuple(_group_stall(*pair) for pair in pairwise(samples))
-    last = samples[-1]
-    limit = min(last.max or UNLIMITED, last.high or UNLIMITED)
-    numbers = f"{human_bytes(last.current)} in use"
-    if limit >= UNLIMITED:
-        return PressureState(path, "calm", 0, f"{numbers}, no limit", rates)
-    hits = [_grown(before, after) for before, after in pairwise(samples)]
-    name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
-    numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
-    if not all(hits) or not all(_waits_at_limit(rate, thresholds) for rate in rates):
-        return PressureState(path, "calm", 0, numbers, rates)
-    wanted = max(limit // 20, 4 * _MIB)
-    return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, rates)
-
-
-def stuck_state(
-    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
-) -> PressureState:
-    """Whether a pod is stuck at its own limit, by its samples, oldest first. A pod with page cache
-    to give back is not, however long it waits."""
-    state = group_state(samples, thresholds)
-    if state.kind != "short":
-        return state
-    last = samples[-1]
-    cache, limit = page_cache_bytes(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
-    numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
-    if cache > max(limit // 32, 2 * _MIB):
-        return PressureState(state.path, "own limit", 0, numbers, state.rates)
-    return PressureState(state.path, "short", state.missing, numbers, state.rates)
 
 
 def spare_bytes(
@@ -198,7 +162,7 @@ def is_uneasy(
 
 def node_stall(before: NodeMemory, after: NodeMemory) -> StallRates:
     """What happened on the node between two samples."""
-    return _stall(
+    return stall_between(
         after.at - before.at,
         (before.pressure, after.pressure),
         (before.scanned, after.scanned),
@@ -241,7 +205,7 @@ def describe(stall: StallRates) -> str:
 _Sample = TypeVar("_Sample")
 
 
-def _recent(
+def recent_samples(
     samples: Sequence[_Sample], at: Callable[[_Sample], float], thresholds: PressureThresholds
 ) -> list[_Sample]:
     """The newest samples that cover ``window_seconds`` and are at least three; none if there are no
@@ -291,33 +255,13 @@ def _goes_on(stall: StallRates, thresholds: PressureThresholds) -> bool:
     return bool(stall.scans_per_second)
 
 
-def _waits_at_limit(stall: StallRates, thresholds: PressureThresholds) -> bool:
-    """Whether a cgroup waits because of its limit."""
-    if stall.full_ratio is not None:
-        return stall.full_ratio >= thresholds.limit_full_ratio
-    return (
-        stall.scans_per_second is not None
-        and stall.scans_per_second >= thresholds.scans_per_second
-        and (stall.reclaim_ratio or 0) < thresholds.reclaim_ratio
-    )
-
-
-def _group_stall(before: MemorySample, after: MemorySample) -> StallRates:
-    return _stall(
-        after.at - before.at,
-        (before.pressure, after.pressure),
-        (before.stat.get("pgscan"), after.stat.get("pgscan")),
-        (before.stat.get("pgsteal"), after.stat.get("pgsteal")),
-    )
-
-
-def _stall(
+def stall_between(
     seconds: float,
     pressure: tuple[Pressure | None, Pressure | None],
     scanned: tuple[int | None, int | None],
     stolen: tuple[int | None, int | None],
 ) -> StallRates:
-    """The differences as shares and rates."""
+    """The differences of totals and counters, each before and after, as shares and rates."""
     if seconds <= 0:
         return StallRates(0.0)
     some = full = scans = take = None
@@ -340,10 +284,3 @@ def _less(pair: tuple[int | None, int | None]) -> int | None:
 
 def _share(microseconds: int, seconds: float) -> float:
     return min(1.0, max(0.0, microseconds / 1e6 / seconds))
-
-
-def _grown(before: MemorySample, after: MemorySample) -> int:
-    """How often the cgroup's own limits were hit between two samples."""
-    names = ("max", "high")
-    old, new = before.local or before.events, after.local or after.events
-    return sum(max(0, new.get(name, 0) - old.get(name, 0)) for name in names)

@@ -9,10 +9,14 @@ from collections.abc import Callable, Mapping
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
 from qoslet.host.cgroupfs.layout import layout_of
+from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.openat import FEW, MountedTree, checked, open_retrying
 from qoslet.host.linux.procfs import text
 
 _MOST = 64 * 1024
+_OF_PODS = ("/pods/", "/sandboxes/", "/volumes/")
+"""Parts of the paths of tmpfs mounts that go with a pod: a kubelet's and qoslet's volumes, and the
+``/dev/shm`` of containerd's sandboxes."""
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -55,6 +59,19 @@ class MemoryFiles:
             text("/proc/vmstat"),
             text("/proc/pressure/memory"),
         )
+
+    def surviving_tmpfs(self) -> int:
+        """Bytes in the machine's own tmpfs mounts, each file system once."""
+        used: dict[int, int] = {}
+        for mount in mounts():
+            if mount.type != "tmpfs" or any(part in mount.point for part in _OF_PODS):
+                continue
+            try:
+                number, seen = os.stat(mount.point).st_dev, os.statvfs(mount.point)
+            except OSError:
+                continue
+            used[number] = (seen.f_blocks - seen.f_bfree) * seen.f_frsize
+        return sum(used.values())
 
     def _unified(self, path: str, directory: int) -> MemorySample | None:
         """A group of v2; None where it has no memory controller."""

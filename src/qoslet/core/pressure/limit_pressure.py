@@ -1,0 +1,135 @@
+"""Whether a QoS cgroup or a pod is short of memory at its own limit.
+
+That is the business of the pods below it alone. The kernel waits there (PSI) or kills there
+(``oom`` of memory.events.local); anonymous memory that grows into a limit is killed before anything
+waits. A pod that gets on is not stuck, however long it waits.
+Source: Documentation/admin-guide/cgroup-v2.rst (memory.events.local ``max``, ``oom``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes
+from qoslet.core.memory.sample import MemorySample
+from qoslet.core.pressure.node_pressure import (
+    PRESSURE_THRESHOLDS,
+    PressureState,
+    PressureThresholds,
+    StallRates,
+    describe,
+    recent_samples,
+    stall_between,
+)
+from qoslet.core.pressure.reclaim_progress import freed_enough, progress_between
+
+_MIB = 1 << 20
+
+STUCK_SECONDS = 10.0
+"""Seconds for which a pod that is stuck at its own limit is left to the kernel and the guard."""
+MIN_LIMIT_KILLS = 2
+"""Times that a QoS cgroup has to be out of memory: what the kernel killed first may be enough."""
+LIMIT_KILL_SECONDS = 60.0
+"""Time within which."""
+USER_CPUS = 0.5
+"""CPUs in use outside of the kernel from which a pod gets on."""
+
+
+def group_state(
+    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
+) -> PressureState:
+    """Whether a cgroup is short at its own limit, by its samples, oldest first."""
+    samples = recent_samples(samples, lambda sample: sample.at, thresholds)
+    path = samples[-1].path if samples else ""
+    if not samples or len({sample.identity for sample in samples}) > 1:
+        return PressureState(path, "calm", 0, "not enough samples yet")
+    rates = tuple(_group_stall(*pair) for pair in pairwise(samples))
+    last = samples[-1]
+    limit = min(last.max or UNLIMITED, last.high or UNLIMITED)
+    numbers = f"{human_bytes(last.current)} in use"
+    if limit >= UNLIMITED:
+        return PressureState(path, "calm", 0, f"{numbers}, no limit", rates)
+    hits = [_grown(before, after) for before, after in pairwise(samples)]
+    name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
+    numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
+    if not all(hits) or not all(_waits_at_limit(rate, thresholds) for rate in rates):
+        return PressureState(path, "calm", 0, numbers, rates)
+    wanted = max(limit // 20, 4 * _MIB)
+    return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, rates)
+
+
+def stuck_state(
+    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
+) -> PressureState:
+    """Whether a pod is stuck at its own limit, by its samples, oldest first. A pod with page cache
+    to give back is not, nor one that swaps or computes, however long it waits."""
+    state = group_state(samples, thresholds)
+    if state.kind != "short":
+        return state
+    last = samples[-1]
+    cache, limit = page_cache_bytes(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
+    numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
+    sign = _gets_on(recent_samples(samples, lambda sample: sample.at, thresholds), limit)
+    if sign or cache > max(limit // 32, 2 * _MIB):
+        numbers += sign
+        return PressureState(state.path, "own limit", 0, numbers, state.rates)
+    return PressureState(state.path, "short", state.missing, numbers, state.rates)
+
+
+def killed_state(sample: MemorySample, kills: int, seconds: float) -> PressureState:
+    """Whether a cgroup with pods below it is short at its own limit, because it was out of memory
+    ``kills`` times within the last ``seconds``."""
+    limit = sample.max or UNLIMITED
+    numbers = f"{human_bytes(sample.current)} in use of memory.max {human_bytes(limit)}"
+    if limit >= UNLIMITED or kills < MIN_LIMIT_KILLS:
+        return PressureState(sample.path, "calm", 0, numbers)
+    numbers += f", out of memory {kills} times in {seconds:.0f} s"
+    missing = max(limit // 20, 4 * _MIB)
+    return PressureState(sample.path, "short", missing, numbers)
+
+
+def own_kills(before: MemorySample, after: MemorySample) -> int:
+    """How often the cgroup itself was out of memory between two samples; 0 if the kernel does not
+    count that apart from the cgroups below it."""
+    if before.identity != after.identity:
+        return 0
+    return max(0, after.local.get("oom", 0) - before.local.get("oom", 0))
+
+
+def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:
+    """What shows that a pod gets on; empty if nothing does."""
+    progress = progress_between(samples[0], samples[-1])
+    if progress.swapped >= freed_enough(limit):
+        return f", {progress.swapped / _MIB:.1f} MiB/s of swap moves"
+    if progress.user_cpu is not None and progress.user_cpu >= USER_CPUS:
+        return f", {progress.user_cpu:.2f} CPUs outside of the kernel"
+    return ""
+
+
+def _waits_at_limit(stall: StallRates, thresholds: PressureThresholds) -> bool:
+    """Whether a cgroup waits because of its limit."""
+    if stall.full_ratio is not None:
+        return stall.full_ratio >= thresholds.limit_full_ratio
+    return (
+        stall.scans_per_second is not None
+        and stall.scans_per_second >= thresholds.scans_per_second
+        and (stall.reclaim_ratio or 0) < thresholds.reclaim_ratio
+    )
+
+
+def _group_stall(before: MemorySample, after: MemorySample) -> StallRates:
+    return stall_between(
+        after.at - before.at,
+        (before.pressure, after.pressure),
+        (before.stat.get("pgscan"), after.stat.get("pgscan")),
+        (before.stat.get("pgsteal"), after.stat.get("pgsteal")),
+    )
+
+
+def _grown(before: MemorySample, after: MemorySample) -> int:
+    """How often the cgroup's own limits were hit between two samples."""
+    names = ("max", "high")
+    old, new = before.local or before.events, after.local or after.events
+    return sum(max(0, new.get(name, 0) - old.get(name, 0)) for name in names)
