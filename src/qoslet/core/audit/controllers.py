@@ -46,11 +46,14 @@ def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, fr
     host = context.node.host.controllers
     own = context.node.profile.runtime.oci == "process"
     required = frozenset() if own or host is None else PLANNED_CONTROLLERS & host
+    existing = context.live.controllers
     found: dict[str, frozenset[str]] = {}
     for path, cgroup in planned.items():
         needed = frozenset(controller(setting.file) for setting in cgroup.settings)
         if context.level(cgroup) in ("kubepods", "qos", "pod"):
             needed |= required
+        if existing is not None:
+            needed &= existing
         while path:
             path = path.rpartition("/")[0]
             found[path or "/"] = found.get(path or "/", frozenset()) | needed

@@ -41,10 +41,14 @@ class LiveCgroup(Struct, frozen=True, gc=False):
 
 
 class LiveTree(Struct, frozen=True):
-    """The cgroups by path, parents first, and what could not be read of them."""
+    """The cgroups by path, parents first, and what could not be read of them. ``controllers`` are
+    those that the machine has, None if not known. ``least_oom_score_adj``: what processes can have
+    at least, on a machine that nobody may go below; None: nothing bounds it."""
 
     cgroups: Mapping[str, LiveCgroup]
     unread: tuple[Unread, ...] = ()
+    controllers: frozenset[str] | None = None
+    least_oom_score_adj: int | None = None
 
 
 class ReadRequest(Struct, frozen=True):

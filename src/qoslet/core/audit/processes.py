@@ -81,7 +81,10 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
     """A first process whose ``oom_score_adj`` is not that of its container; what other processes
     have, programs decide themselves."""
     expected, found = cgroup.oom_score_adj, live.oom_score_adj
-    if expected is None or not found or expected in found:
+    if expected is None or not found:
+        return None
+    least = context.live.least_oom_score_adj
+    if expected in found or (least is not None and max(expected, least) in found):
         return None
     row = writer_of("container", OOM, context.node.profile.minor)
     own = context.owner(cgroup, OOM).writer == "qoslet"

@@ -14,7 +14,7 @@ from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.rounding import differs_by_rounding
 from qoslet.core.audit.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
-from qoslet.core.cgroup.interface_files import property_of, released
+from qoslet.core.cgroup.interface_files import controller, property_of, released
 from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.rules.cpu import weight_linear, weight_quadratic
@@ -53,8 +53,10 @@ class Values:
         file = setting.file
         if file in live.unread:
             return
-        self.compared += 1
         found = live.values.get(file)
+        if found is None and self._machine_lacks(file):
+            return
+        self.compared += 1
         if found is None:
             if setting.value != released(file, self._hierarchy):
                 yield self._absent(cgroup, setting, live)
@@ -74,6 +76,12 @@ class Values:
         verdict, message = self._verdict(cgroup, setting, found, period)
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         yield self._with_unit(finding, off, known)
+
+    def _machine_lacks(self, file: str) -> bool:
+        """Whether the machine has no such file: kubelets write what it has. Page sizes of others are
+        planned where its own are not known."""
+        name, controllers = controller(file), self._context.live.controllers
+        return name == "hugetlb" or (controllers is not None and name not in controllers)
 
     def _verdict(
         self, cgroup: Cgroup, setting: Setting, found: str, period: int

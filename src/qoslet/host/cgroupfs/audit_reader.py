@@ -22,6 +22,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 65536
 _GONE = (errno.ENOENT, errno.ENODEV)
+_SYS_RESOURCE = 24
 _NAMED = 5
 """How many processes of a cgroup are named."""
 
@@ -59,7 +60,17 @@ class CgroupReader:
             self._look(checked(path), request, found, unread, below=False)
         for path in request.walk:
             self._look(checked(path), request, found, unread, below=True)
-        return LiveTree(found, tuple(unread))
+        return LiveTree(found, tuple(unread), self._controllers(), _least_oom_score_adj())
+
+    def _controllers(self) -> frozenset[str] | None:
+        """The controllers that the machine has."""
+        if self._v1:
+            return frozenset(name for names in self._trees.values() for name in names)
+        try:
+            with open(f"{next(iter(self._trees))}/cgroup.controllers", encoding="ascii") as file:
+                return frozenset(file.read().split())
+        except OSError:
+            return None
 
     def _look(
         self,
@@ -177,6 +188,17 @@ def _proc(pid: int, file: str) -> str | None:
             return opened.read().strip()
     except OSError:
         return None
+
+
+def _least_oom_score_adj() -> int | None:
+    """What processes have at least where not even the first process may lower it: in a container
+    without CAP_SYS_RESOURCE. Source: proc(5) oom_score_adj; capabilities(7)."""
+    for line in (_proc(1, "status") or "").splitlines():
+        name, _, text = line.partition(":")
+        if name == "CapBnd" and not int(text, 16) >> _SYS_RESOURCE & 1:
+            own = _proc(1, "oom_score_adj")
+            return None if own is None else int(own)
+    return None
 
 
 def _command(pid: int) -> str:
