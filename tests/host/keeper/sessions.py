@@ -61,12 +61,12 @@ class Sessions:
 
 
 def keep() -> None:
-    """A keeper with such groups."""
+    """A keeper with such groups, which looks often whether its files are there."""
 
     def groups(_: KeeperSettings) -> Sessions:
         return Sessions()
 
-    main(groups)
+    main(groups, check_seconds=0.3)
 
 
 def watched(boot: str, file: Path) -> str:

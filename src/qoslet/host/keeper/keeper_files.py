@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from qoslet.host.keeper.launch import listening
 from qoslet.host.state.folder import KEEPER_LOCK, KEEPER_SOCKET
-from qoslet.host.state.keepers import CHECK_SECONDS
 from qoslet.host.state.moved import is_named, reopened
 
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -19,7 +18,8 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 class KeeperFiles:
     """The folder, the lock, the socket and the records of a keeper. ``lock`` and ``listener`` are
     its descriptors, whose numbers stay; ``save_absent`` writes records that are not there and
-    tells how many, ``note`` gets a line for what was made again."""
+    tells how many, ``note`` gets a line for what was made again, ``check_seconds`` lie between two
+    looks."""
 
     def __init__(
         self,
@@ -28,8 +28,10 @@ class KeeperFiles:
         listener: int,
         save_absent: Callable[[], int],
         note: Callable[[str], None],
+        check_seconds: float,
     ) -> None:
         self._path = folder
+        self._check_seconds = check_seconds
         self._save_absent = save_absent
         self._tell = note
         self._lock = lock
@@ -47,7 +49,7 @@ class KeeperFiles:
         this one is to leave the containers to it. What cannot be made is tried again later."""
         if self.wait():
             return True
-        self._next = time.monotonic() + CHECK_SECONDS
+        self._next = time.monotonic() + self._check_seconds
         try:
             return self._check()
         except OSError as error:

@@ -50,7 +50,7 @@ from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 from qoslet.host.oci.containers import OciContainers
 from qoslet.host.state.folder import KEEPER
-from qoslet.host.state.keepers import LOCK_DESCRIPTOR
+from qoslet.host.state.keepers import CHECK_SECONDS, LOCK_DESCRIPTOR
 
 LOCK, LISTENER = LOCK_DESCRIPTOR, 4
 """The descriptors that a keeper is started with: its lock, and its socket, listening."""
@@ -240,8 +240,12 @@ def _kernel(setting: KeeperSettings) -> ContainerCgroups:
     return KernelContainerCgroups(setting.hierarchy, setting.mounts, setting.root, own)
 
 
-def main(groups_of: Callable[[KeeperSettings], ContainerCgroups] = _kernel) -> None:
-    """Run as the keeper that ``keeperstart`` starts: the setting comes on standard input."""
+def main(
+    groups_of: Callable[[KeeperSettings], ContainerCgroups] = _kernel,
+    check_seconds: float = CHECK_SECONDS,
+) -> None:
+    """Run as the keeper that ``keeperstart`` starts: the setting comes on standard input. It looks
+    every ``check_seconds`` whether its files are there."""
     os.umask(0o077)
     os.chdir("/")
     os.closerange(LISTENER + 1, 2**31 - 1)
@@ -255,11 +259,15 @@ def main(groups_of: Callable[[KeeperSettings], ContainerCgroups] = _kernel) -> N
     _prepare_children()
     # it has to end containers while memory is short; where it may not, it is slower then
     lock_memory()
-    serve(setting, groups_of(setting), listener, _Wakes())
+    serve(setting, groups_of(setting), listener, _Wakes(), check_seconds)
 
 
 def serve(
-    setting: KeeperSettings, groups: ContainerCgroups, listener: socket.socket, wakes: _Wakes
+    setting: KeeperSettings,
+    groups: ContainerCgroups,
+    listener: socket.socket,
+    wakes: _Wakes,
+    check_seconds: float,
 ) -> None:
     """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
     are left to the next keeper."""
@@ -271,7 +279,9 @@ def serve(
         groups, logs, records, backoff=setting.backoff, adopts=True, bundled=bundled
     )
     runtime.take_up()
-    files = KeeperFiles(setting.folder, LOCK, LISTENER, runtime.save_absent, runtime.note)
+    files = KeeperFiles(
+        setting.folder, LOCK, LISTENER, runtime.save_absent, runtime.note, check_seconds
+    )
     keeper = Keeper(runtime, listener, setting.root)
     if isinstance(groups, KernelContainerCgroups):
         groups.makers = keeper.clients
