@@ -17,7 +17,7 @@ from qoslet.core.audit.finding import AuditReport, Unread
 from qoslet.core.audit.live import LiveSource, LiveTree, ReadRequest, Units
 from qoslet.core.audit.resizing import without_resizes
 from qoslet.core.node.resolve import as_written
-from qoslet.errors import CannotDo
+from qoslet.errors import BadInput, CannotDo
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from qoslet.app.inputs import Inputs
     from qoslet.core.resources.cgroup_tree import Plan
     from qoslet.host.cgroupfs.audit_reader import CgroupReader
+
+Replan = Callable[[], "Plan"]
 
 AGAIN_SECONDS = 0.25
 """How long after the first look what was off is looked at again."""
@@ -57,9 +59,12 @@ class Audited(Struct, frozen=True):
     report: AuditReport
 
 
-def audit_machine(plan: Plan, allocated: Callable[[], Plan] | None = None) -> Audited:
-    """Compare this machine with a plan. ``allocated`` plans with the resources that the statuses
-    say are allocated, for resizes on their way. Raises CannotDo where nothing can be read."""
+def audit_machine(
+    plan: Plan, again: Replan | None = None, allocated: Replan | None = None
+) -> Audited:
+    """Compare this machine with a plan. ``again`` plans once more, where the pods can be asked for
+    again; ``allocated`` with the resources that the statuses say are allocated, for resizes on
+    their way. Raises CannotDo where nothing can be read."""
     from qoslet.app.node import needs_linux
     from qoslet.host.cgroupfs.audit_reader import CgroupReader
     from qoslet.host.cgroupfs.mounted import mounted
@@ -75,23 +80,28 @@ def audit_machine(plan: Plan, allocated: Callable[[], Plan] | None = None) -> Au
         )
     mounts = here.mounts if here.hierarchy == "v1" else {"unified": here.unified or ""}
     source = LiveMachine(CgroupReader(here.hierarchy, mounts), plan.node.driver == "systemd")
-    plan = own_containers(plan)
-    return audit_source(plan, source, mounts, allocated, pause=time.sleep)
+
+    def replan() -> Plan:
+        return own_containers(again() if again is not None else plan)
+
+    return audit_source(own_containers(plan), source, mounts, replan, allocated)
 
 
 def audit_source(
     plan: Plan,
     source: LiveSource,
     mounts: Mapping[str, str],
-    allocated: Callable[[], Plan] | None = None,
+    again: Replan | None = None,
+    allocated: Replan | None = None,
     *,
-    pause: Callable[[float], None] | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Audited:
-    """Compare a source with a plan. With ``pause``, what is off is looked at again after it; without
-    it the source does not change. Raises CannotDo."""
+    """Compare a source with a plan. What is off is looked at again after ``pause``, with the plan
+    that ``again`` gives; without ``again`` the source does not change. Raises CannotDo."""
     report = _look(plan, source, mounts)
-    if pause is not None and report.findings:
+    if again is not None and report.findings:
         pause(AGAIN_SECONDS)
+        plan = again()
         report = settled(report, _look(plan, source, mounts))
     if allocated is not None and any(one.counts for one in report.findings):
         report = without_resizes(report, plan, allocated())
@@ -112,17 +122,35 @@ def _look(plan: Plan, source: LiveSource, mounts: Mapping[str, str]) -> AuditRep
 
 
 def audit_inputs(args: argparse.Namespace) -> Audited:
-    """The audit of what the options name. Raises QosletError."""
-    from qoslet.app.inputs import read
+    """The audit of what the options name; without pods, of the node of the kubelet that runs
+    here. Raises QosletError."""
+    from qoslet.app.inputs import read, read_live
 
-    if args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root):
+    kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
+    if kept:
         args.runtime = "process"
-    inputs = read(args, args.filename)
+    args.live = args.live or not (args.filename or kept)
+    try:
+        inputs = read(args, args.filename)
+    except CannotDo as error:
+        # without pods there is nothing to compare with
+        raise BadInput(error.message, where=error.where or "-f", hint=error.hint) from None
     if args.runtime == "process":
         inputs = replace(inputs, node=as_written(inputs.node))
-    can_ask = args.resources == "spec" and args.filename and "-" not in args.filename
-    allocated = partial(_allocated, args, inputs) if can_ask else None
-    return audit_machine(inputs.plan(), allocated)
+    if args.live:
+
+        def again() -> Plan:
+            return read_live(args, again=True).plan()
+
+        def allocated() -> Plan:
+            args.resources = "allocated"
+            return read_live(args, again=True).plan()
+
+        return audit_machine(inputs.plan(), again, allocated if args.resources == "spec" else None)
+    can_ask = args.resources == "spec" and "-" not in args.filename
+    return audit_machine(
+        inputs.plan(), None, partial(_allocated, args, inputs) if can_ask else None
+    )
 
 
 def _allocated(args: argparse.Namespace, inputs: Inputs) -> Plan:

@@ -133,16 +133,16 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
     return BadInput("no pods given", where="-f", hint=hint)
 
 
-def read_live(args: argparse.Namespace) -> Inputs:
+def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     """The node and the pods of the kubelet that runs here; documents of ``--node`` and ``-f`` stand
-    above what it says. Raises BadInputs, BadInput, CannotDo."""
+    above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
     from qoslet.app.found_node import PODS, find_node, kubelet_options
 
     if getattr(args, "bundle", None) is not None:
         hint = "leave one of them out"
         raise BadInput("--bundle describes another machine", where="--live", hint=hint)
     found = find_node(kubelet_options(args))
-    for row in found.notes:
+    for row in () if again else found.notes:
         lacks = "; ".join(filter(None, (row.cost, row.remedy))) if row.state != "ok" else ""
         note(f"{row.topic}: {row.value}{f' ({lacks})' if lacks else ''}")
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())

@@ -12,6 +12,7 @@ from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import SUBTREE, LiveTree
 from qoslet.core.audit.target import only
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.versions.runtime import runtime_of
 from qoslet.errors import BadInput
 from tests.core.audit.trees import (
     CONTROLLERS,
@@ -250,6 +251,15 @@ def test_of_two_unknown_containers_of_a_pod_one_is_the_sandbox(folder: str) -> N
     found = sole(plan, added(tree_of(plan), path, processes=1, pids=(70,)))
     assert (found.verdict, found.path) == ("foreign", path)
     assert found.pod is not None
+
+
+def test_a_sandbox_is_known_where_the_cri_runtime_is_not(folder: str) -> None:
+    plan = plan_of(folder)
+    live = tree_of(plan)
+    runtime = runtime_of("runc-1.4.0")
+    node = replace(plan.node, profile=replace(plan.node.profile, runtime=runtime))
+    cgroups = tuple(one for one in plan.cgroups if one.level != "sandbox")
+    assert look(replace(plan, node=node, cgroups=cgroups), live).findings == ()
 
 
 def test_cgroups_that_a_container_makes_are_its_own(folder: str) -> None:

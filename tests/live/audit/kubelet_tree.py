@@ -126,7 +126,9 @@ class KubeletTree:
         """The audit of the tree, two looks without a pause."""
         reader = CgroupReader(self.bench.hierarchy, self.mounts)
         source = LiveMachine(reader, systemd=False)
-        return audit_source(self.plan, source, self.mounts, pause=lambda _seconds: None).report
+        return audit_source(
+            self.plan, source, self.mounts, lambda: self.plan, pause=lambda _seconds: None
+        ).report
 
     def end(self) -> None:
         """End the processes."""

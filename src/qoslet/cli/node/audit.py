@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
+    add_kubelet_arguments,
     add_node_arguments,
     add_output_argument,
     add_schema_argument,
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Plan
 
 FORMS = ("table", "json", "yaml", "sarif", "junit")
-USAGE = "[OPTION]... [POD[/CONTAINER]|/CGROUP] -f FILE"
+USAGE = "[OPTION]... [POD[/CONTAINER]|/CGROUP]"
 EPILOG = """\
 examples:
+  qoslet audit
   qoslet audit -f pods.json --node kubelet.yaml --node node.yaml
   qoslet audit web/app -f pods.json --node kubelet.yaml
   qoslet audit /sys/fs/cgroup/kubepods.slice -f pods.json --node kubelet.yaml
   qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
 
-It only reads. It reads twice what differs: a change on its way is pending, not a fault.
+Without -f it audits the node of the kubelet that runs here. It only reads. It reads twice what differs: a change on its way is pending, not a fault.
 
 exit code: 0 as planned, 1 a finding of warning or above, 2 bad input or no pods, 3 nothing could
 be read
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_schema_argument(parser)
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
+    add_kubelet_arguments(parser, live=True)
     add_drawing_arguments(parser, exact=False)
 
 

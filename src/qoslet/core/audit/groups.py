@@ -60,12 +60,19 @@ def match(context: AuditContext) -> MatchedGroups:
             # any of them may be a container whose ID no status has
             unknown.append(parent)
             surplus = [path for path in surplus if path not in found]
-        elif sandbox is not None and found:
+        elif found and _has_sandboxes(context):
             one = _sandbox_of(context, sandbox, found)
-            if one is not None:
+            surplus = [path for path in surplus if path != one]
+            if one is not None and sandbox is not None:
                 planned[one] = replace(sandbox, path=one, unit=_unit(context, one))
-                surplus = [path for path in surplus if path != one]
     return MatchedGroups(planned, tuple(surplus), tuple(unknown))
+
+
+def _has_sandboxes(context: AuditContext) -> bool:
+    """Whether the pods of the node have sandboxes: not where qoslet itself starts containers. A
+    plan has none, either, where the CRI runtime is not known."""
+    runtime = context.node.profile.runtime
+    return runtime.oci != "process" and not runtime.bundles
 
 
 def _unit(context: AuditContext, path: str) -> str | None:
@@ -97,7 +104,7 @@ def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
     return found
 
 
-def _sandbox_of(context: AuditContext, sandbox: Cgroup, paths: Sequence[str]) -> str | None:
+def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[str]) -> str | None:
     """The cgroup that is the sandbox: named as a runtime names containers, with a process, with
     the planned values, made first."""
     live = context.live.cgroups
@@ -105,7 +112,8 @@ def _sandbox_of(context: AuditContext, sandbox: Cgroup, paths: Sequence[str]) ->
 
     def order(path: str) -> tuple[bool, int, int]:
         group = live[path]
-        off = sum(group.values.get(one.file) != one.applied for one in sandbox.settings)
+        settings = () if sandbox is None else sandbox.settings
+        off = sum(group.values.get(one.file) != one.applied for one in settings)
         return not group.processes, off, group.identity
 
     return min(named, key=order, default=None)

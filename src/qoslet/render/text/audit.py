@@ -70,7 +70,7 @@ def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> str:
 def _finding(one: Finding, terminal: Terminal, verbose: bool) -> Iterator[str]:
     yield f"  {terminal.paint(printable(_label(one)), 'bold')}"
     yield from wrap(printable(one.message), terminal.width, "    ")
-    dim = [one.path] if one.path not in (one.name, _label(one)) else []
+    dim = [one.path] if one.path != _label(one) else []
     if one.reset_by:
         dim.append(one.reset_by)
     if one.hint:
