@@ -147,6 +147,7 @@ class Scene:
     seconds: int = 45
     swap: tuple[str, int] = ("", 0)
     driver: str = "cgroupfs"
+    guard: str = "act"
 
     def only(self, names: Sequence[str]) -> Scene:
         """The same with some of its loads."""
@@ -158,6 +159,7 @@ class Scene:
 
 NODE: Final = ("--memory-qos", "qoslet")
 SWAPPING: Final = ("--fail-swap-on=false", "--memory-swap-behavior=LimitedSwap")
+_SHARED_HOG = _hog("hog-shared", "shared-hog", 1500)
 _WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
 _SWAPPER = Load("swap-at-high", ("walker", 110), "untouched", limit=400, request=390, high="80Mi")
 FORMS: Final = {
@@ -177,6 +179,7 @@ SYSTEMD: Final = "systemd"
 SCENES: Final = (
     _plain("1.22", PLAIN),
     _plain("qoslet 0.8", PLAIN),
+    Scene("1.22, guard off", PLAIN, FORMS["1.22"], at_once=4, guard="off"),
     # each load once under systemd, and once with another variant
     _plain("1.22", PLAIN[1::2], SYSTEMD),
     _plain("qoslet 0.8", PLAIN[::2], SYSTEMD),
@@ -184,11 +187,12 @@ SCENES: Final = (
     _plain("1.27", PLAIN[1::4], SYSTEMD),
     _plain("1.36", PLAIN[2::4]),
     _plain("1.36", PLAIN[3::4], SYSTEMD),
+    Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=60, guard="off"),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     *(
         Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=60)
         for name, hog in (
-            ("MAP_SHARED", _hog("hog-shared", "shared-hog", 1500)),
+            ("MAP_SHARED", _SHARED_HOG),
             ("memfd", _hog("hog-memfd", "memfd-hog", 1500)),
             ("SysV", _hog("hog-sysv", "sysv-hog", 1500)),
             ("pipes", _hog("hog-pipes", "pipes-hog", 1300, capable=True)),
