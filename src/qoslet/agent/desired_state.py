@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
+from qoslet.agent.manifest_ports import CheckpointStore, ManifestReader
 from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
 from qoslet.agent.removals import Removals
 from qoslet.core.api.kinds import no_pod
@@ -26,38 +27,7 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security.context import ProcessRights
-from qoslet.errors import BadInput, BadInputs
-
-
-class ManifestReader(Protocol):
-    """Manifest files that may change (``host.files.watched_manifests``)."""
-
-    def changes(self) -> Sequence[FileChange]:
-        """The files that changed since the last call."""
-
-    @property
-    def faults(self) -> Sequence[BadInput]:
-        """The paths that cannot be read."""
-
-    def rows(self) -> Iterable[Problem]:
-        """What keeps files from being read as they are."""
-
-    def descriptors(self) -> Sequence[int]:
-        """Readable when ``changes`` may have something."""
-
-    def wake(self, seconds: float = 0.0) -> None:
-        """Be readable in ``seconds``."""
-
-
-class CheckpointStore(Protocol):
-    """Keeps which pod has which CPUs and memory (``host.state.manager_checkpoint``)."""
-
-    def read(self) -> Mapping[str, bytes]:
-        """What an earlier run left, by file name. Raises CannotDo."""
-
-    def write(self, contents: Mapping[str, bytes]) -> bool:
-        """Save this; returns whether it differs from what was saved. Raises OSError."""
-
+from qoslet.errors import BadInputs
 
 SLICE = 0.5
 """Seconds that pods are planned between two syncs at most, and one pod."""
