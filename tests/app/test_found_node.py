@@ -224,3 +224,22 @@ def test_pods_that_cannot_be_seen_are_no_empty_plan(tmp_path: Path) -> None:
     assert not done.stdout
     assert "the kubelet's pods: " in done.stderr
     assert "give them with -f" in done.stderr
+
+
+def test_an_audit_without_pods_is_bad_input(tmp_path: Path) -> None:
+    with running(tmp_path, "--read-only-port=0", "--port=1") as pid:
+        done = qoslet("audit", f"--kubelet-pid={pid}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the kubelet's pods: " in done.stderr
+
+
+def test_an_audit_takes_the_pods_of_the_kubelet(tmp_path: Path) -> None:
+    """Nothing of their node is there, so that all of it is missing."""
+    with kubelet_port({"/pods": pods("a"), "/metrics": METRICS}) as (number, _):
+        more = ("--port=1", "--cgroup-root=/nosuch", "--fail-cgroupv1=false")
+        with running(tmp_path, f"--read-only-port={number}", *more) as pid:
+            done = qoslet("audit", f"--kubelet-pid={pid}", "-o", "json")
+    found = json.loads(done.stdout)["findings"]
+    assert done.returncode == 1, done.stderr
+    assert {one["verdict"] for one in found} == {"missing"}
+    assert "/nosuch/kubepods" in {one["name"] for one in found}

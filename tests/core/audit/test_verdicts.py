@@ -11,6 +11,7 @@ from qoslet.core.audit.audit import settled
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import SUBTREE, LiveTree
 from qoslet.core.audit.target import only
+from qoslet.core.cgroup.names import container_leaf
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.versions.runtime import runtime_of
 from qoslet.errors import BadInput
@@ -461,3 +462,18 @@ def test_a_target_narrows_the_findings(folder: str) -> None:
 def test_nothing_compared_is_not_clean(folder: str) -> None:
     plan = plan_of(folder)
     assert not look(replace(plan, cgroups=()), LiveTree({})).is_clean
+
+
+@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
+def test_the_one_container_that_no_status_names_is_the_sandbox(
+    folder: str, hierarchy: str, driver: str
+) -> None:
+    """Also where the kubelet gives the sandbox no resources, so that no row plans it."""
+    plan = plan_of(folder, hierarchy, driver, "1.36")
+    bare = replace(plan, cgroups=[one for one in plan.cgroups if one.level != "sandbox"])
+    live = tree_of(bare)
+    pod = first(bare, "pod")
+    for digit, verdicts in (("e", []), ("f", ["foreign"])):
+        path = f"{pod.path}/{container_leaf('containerd', digit * 64, driver == 'systemd')}"
+        live = added(live, path, processes=1, pids=(70,))
+        assert [one.verdict for one in look(bare, live).findings] == verdicts

@@ -27,20 +27,21 @@ def declare(
     files: Mapping[str, str] | None = None,
     comm: str = "kubelet",
     pid: int = 812,
+    cwd: str = "run/work",
 ) -> Path:
-    """A process below ``machine`` whose root holds ``files``; its working directory is /run/work."""
+    """A process below ``machine`` whose root holds ``files``; ``cwd`` is its working directory."""
     root = machine / "rootfs"
     for name, text in (files or {}).items():
         place = root / name.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    (root / "run/work").mkdir(parents=True, exist_ok=True)
+    (root / cwd).mkdir(parents=True, exist_ok=True)
     folder = machine / "proc" / str(pid)
     folder.mkdir(parents=True)
     (folder / "comm").write_text(f"{comm}\n")
     (folder / "cmdline").write_bytes(b"".join(f"{one}\0".encode() for one in (comm, *arguments)))
     (folder / "root").symlink_to(root)
-    (folder / "cwd").symlink_to(root / "run/work")
+    (folder / "cwd").symlink_to(root / cwd)
     return root
 
 
