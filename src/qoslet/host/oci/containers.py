@@ -173,6 +173,7 @@ class OciContainers:
             if not os.path.exists(pods):
                 # a runtime that is called for another pod may be about to use it
                 _rmdir(f"{place.state}/{_LEFT}")
+                remove_tree(f"{place.state}/{_CACHE}")
                 _rmdir(place.state)
         if self._folder:
             _rmdir(f"{self._folder}/{OCI}")
@@ -181,6 +182,9 @@ class OciContainers:
         """Let go of everything; what runs stays."""
         self._spaces.close()
 
+
+_CACHE = ".cache"
+"""Where crun keeps compiled seccomp filters in its root of state (seen with 1.8 and 1.21)."""
 
 _LEFT = ".empty-directory"
 """What crun leaves in its root of state (seen with 1.28; not with 1.21)."""
