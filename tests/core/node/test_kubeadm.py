@@ -180,6 +180,39 @@ def test_what_joins_has_the_kubelet_of_its_flags(tmp_path: Path) -> None:
     assert node.kubelet_given
 
 
+def test_a_drop_in_adds_to_the_maps_of_the_file(tmp_path: Path) -> None:
+    """cmd/kubelet/app/server.go mergeKubeletConfigurations: a JSON merge patch."""
+    file = kubelet(
+        kubeReserved={"cpu": "80m", "memory": "442Mi", "ephemeral-storage": "1Gi"},
+        evictionHard={"memory.available": "100Mi", "nodefs.available": "10%"},
+        featureGates={"MemoryQoS": True, "NodeSwap": False},
+        enforceNodeAllocatable=["pods"],
+    )
+    drop_in = kubelet(
+        kubeReserved={"cpu": "200m", "ephemeral-storage": None},
+        evictionHard={"memory.available": "200Mi"},
+        featureGates={"NodeSwap": True},
+        maxPods=30,
+    )
+    node, _ = read(tmp_path, file, drop_in)
+    reserved = {name: str(amount) for name, amount in node.kubelet.kube_reserved.items()}
+    assert reserved == {"cpu": "200m", "memory": "442Mi"}
+    assert node.kubelet.eviction_hard.keys() == {"memory.available", "nodefs.available"}
+    assert node.kubelet.feature_gates == {"MemoryQoS": True, "NodeSwap": True}
+    assert node.kubelet.max_pods == 30
+    origins = {name: node.origins[name] for name in node.origins if "Reserved." in name}
+    assert "document 2" in origins["kubeReserved.cpu"]
+    assert "document 1" in origins["kubeReserved.memory"]
+    assert "document 1" in node.origins["featureGates.MemoryQoS"]
+    assert "document 2" in node.origins["featureGates.NodeSwap"]
+    other, _ = read(tmp_path, file, drop_in, kube_reserved="cpu=1")
+    assert {name: str(one) for name, one in other.kubelet.kube_reserved.items()} == {"cpu": "1"}
+    assert other.origins.get("kubeReserved.cpu", "--kube-reserved") == "--kube-reserved"
+    third, _ = read(tmp_path, file, drop_in, kubelet(kubeReserved={"memory": "1Gi"}))
+    assert "document 2" in third.origins["kubeReserved.cpu"]
+    assert "document 3" in third.origins["kubeReserved.memory"]
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_gates_of_flags_win_one_by_one(tmp_path: Path, order: int) -> None:
     gates = {"MemoryQoS": True, "NodeSwap": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -143,16 +144,29 @@ class KubeletRead(Struct):
     null_factor: bool = False
     """memoryThrottlingFactor is there and null."""
 
+    def tell_entries(self, entries: Mapping[str, Mapping[str, str]], documents: Fields) -> None:
+        """Take the places of entries, by field, unless a flag overrides the field."""
+        for field, places in entries.items():
+            where = documents[field][1]
+            for name, place in places.items():
+                known = self.origins.get(f"{field}.{name}", self.origins.get(field, ""))
+                if known in (where, f"{where}.{name}"):
+                    self.origins[f"{field}.{name}"] = place
+
     def where(self, field: str) -> str:
         """The place to name in a message about ``field``."""
         return self.origins.get(field, f"{field} (default)")
 
 
 def kubelet_read(
-    faults: Faults, fields: Fields | None, flags: Fields, gates: tuple[Any, str] | None = None
+    faults: Faults,
+    fields: Fields | None,
+    flags: Fields,
+    gates: tuple[Any, str] | None = None,
+    entries: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> KubeletRead:
     """Read each field from its flag, else from the document; feature gates merge by name, with
-    ``gates`` between document and flags."""
+    ``gates`` between document and flags. ``entries`` are places of parts of a field."""
     documents = fields or {}
     found = KubeletRead({}, {}, {})
     for field, (attribute, reader) in READERS.items():
@@ -175,6 +189,7 @@ def kubelet_read(
             value, where = documents[field]
             found.unused[field] = reader(faults, where, value)
             found.origins[field] = where
+    found.tell_entries(entries, documents)
     return found
 
 

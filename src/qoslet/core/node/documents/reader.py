@@ -35,6 +35,8 @@ class Sources(Struct):
     api: Fields | None = None
     problems: list[Problem] = []
     kubeadm: Fields = {}
+    entries: dict[str, dict[str, str]] = {}
+    """Of fields that several KubeletConfigurations give a part of: the place of each entry."""
     gates: tuple[Any, str] | None = None
     """Feature gates that win over those of the KubeletConfiguration, one by one."""
     unknown: list[tuple[str, str]] = []
@@ -169,7 +171,7 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
         if key in SINCE:
             # A null factor is told from an absent one: since 1.27 both are legal, with a meaning.
             if value is not None or key == "memoryThrottlingFactor":
-                fields[key] = (value, f"{where}{key}")
+                fields[key] = _over(found, key, value, f"{where}{key}")
         elif key not in ("apiVersion", "kind"):
             found.unknown.append((key, f"{where}{key}"))
     swap = given.get("memorySwap")
@@ -191,6 +193,20 @@ def _in_force(configz: Any) -> Any:
         return configz
     given = {key: value for key, value in configz.items() if key != "mergeDefaultEvictionSettings"}
     return {"evictionHard": {}, "enforceNodeAllocatable": [], **given}
+
+
+def _over(found: Sources, field: str, value: Any, where: str) -> tuple[Any, str]:
+    """A field's value and place, merged with that of an earlier KubeletConfiguration if both are
+    maps."""
+    before = (found.kubelet or {}).get(field)
+    if before is None or not (isinstance(before[0], Mapping) and isinstance(value, Mapping)):
+        return value, where
+    # imported where there are several
+    from qoslet.core.node.documents.merge_patch import entries, merge
+
+    known = found.entries.get(field) or dict(entries(before[0], before[1]))
+    found.entries[field] = {**known, **dict(entries(value, where))}
+    return merge(before[0], value), where
 
 
 def _ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.core.node.documents.kubelet_config import EVICTION
+from qoslet.core.node.documents.merge_patch import merge
 from qoslet.core.node.documents.reader import KUBELET_API
 from qoslet.core.node.running_kubelet.command_line import Document
 
@@ -57,20 +58,6 @@ class Effective(Struct, frozen=True):
             apart.setdefault(self.origins[field], {})[field] = value
         head = {"apiVersion": KUBELET_API, "kind": "KubeletConfiguration"}
         return [Source(where, {**head, **fields}) for where, fields in apart.items()]
-
-
-def merge(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
-    """``target`` with ``patch`` over it: maps merge, null removes, all else replaces."""
-    result = dict(target)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, Mapping):
-            before = result.get(key)
-            result[key] = merge(before if isinstance(before, Mapping) else {}, value)
-        else:
-            result[key] = value
-    return result
 
 
 def effective(flags: Source, file: Source | None, drop_ins: Sequence[Source] = ()) -> Effective:
