@@ -164,3 +164,16 @@ def test_a_runtime_that_fails_is_told_once_and_when_it_answers_again() -> None:
     ]  # fmt: skip
     bench.keeper.broken = False
     assert [bench.turn(1.0).notes for _ in range(2)] == [("the runtime answers again",), ()]
+
+
+def test_an_edit_that_is_refused_while_the_pod_runs() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    wrong = Problem(
+        "error", f"{pod_of('a').where}: spec.containers[0].env ('X')", "is too long", ""
+    )
+    bench.source.put(pod_of("a"), replace(spec_of(pod_of("a")), launches=(), problems=(wrong,)))
+    said = "spec.containers[0].env ('X'): is too long"
+    assert lines(bench) == [f"d/a: edit rejected, the running pod is unchanged: {said}"]
+    assert lines(bench) == []

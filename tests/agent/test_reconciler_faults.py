@@ -60,7 +60,7 @@ def test_orphans_are_reported_and_removed_at_a_measured_pace() -> None:
 
 def test_a_pod_that_may_not_run_is_said_and_makes_nothing() -> None:
     bench = Bench()
-    wrong = Problem("error", "t.yaml: Pod d/a", "less isolation than asked", "")
+    wrong = Problem("error", f"{pod_of('a').where}: spec.hostIPC", "less isolation", "")
     refused = PodSpec("a", "d/a", (), 5.0, (wrong,))
     bench.source.put(pod_of("a"), refused)
     bench.put("b")
@@ -69,7 +69,7 @@ def test_a_pod_that_may_not_run_is_said_and_makes_nothing() -> None:
     assert (row.phase, row.reason, row.message) == (
         "Failed",
         "Refused",
-        "less isolation than asked",
+        "spec.hostIPC: less isolation",
     )
     assert (bench.groups("a"), bench.keeper.running) == ([], {"b"})
     bench.put("a")
@@ -78,7 +78,12 @@ def test_a_pod_that_may_not_run_is_said_and_makes_nothing() -> None:
     bench.source.put(pod_of("a"), refused)
     bench.turn(1.0)
     assert bench.keeper.running == {"a", "b"}, "what runs stays"
-    assert bench.rows["a"].reason == "Refused"
+    row = bench.rows["a"]
+    assert (row.reason, row.edit_rejected) == ("Refused", "spec.hostIPC: less isolation")
+    bench.put("a")
+    bench.turn(1.0)
+    row = bench.rows["a"]
+    assert (row.status, row.reason, row.message, row.edit_rejected) == ("Running", "", "", "")
 
 
 def test_a_pod_waits_for_what_its_input_lacks_and_keeps_running_without_it() -> None:

@@ -158,14 +158,12 @@ class ManifestSource:
         self._plan_all()
 
     def take_up(self, store: CheckpointStore, where: str, standing: Mapping[str, str]) -> None:
-        """Go on with the CPUs and the memory that an earlier run handed out to pods that are
-        wanted or are ``standing``, by UID with their names, and keep what is handed out in ``store``
-        from now on. ``where`` is its directory. Raises CannotDo where it does not fit the node."""
+        """Go on with the CPUs and memory that an earlier run gave to pods that are wanted or ``standing``
+        (UID to name), and keep them in ``store``, the directory ``where``. Raises CannotDo."""
         fresh = managers_of(node_policy(self.live.node))
         restore_managers(fresh, store.read(), where)
         self._adopted = standing
         self._set.keep(standing)
-        self._adopted = {}
         self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
         self._plan_all()
         self.live.keep(standing.keys())
@@ -173,10 +171,8 @@ class ManifestSource:
 
     def _running(self, uid: str) -> str:
         """Which pod runs, or is about to, with a UID; empty: none."""
-        if (name := self._adopted.get(uid)) is not None:
-            return name
         desired_pod = self._pods.get(uid)
-        return "" if desired_pod is None else desired_pod.pod.key
+        return self._adopted.get(uid) or ("" if desired_pod is None else desired_pod.pod.key)
 
     def _keep_placed(self) -> None:
         """Save which pod has which CPUs and memory, before any is placed there."""

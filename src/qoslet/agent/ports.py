@@ -204,13 +204,18 @@ class DesiredPod(Struct, frozen=True):
 
     @property
     def rejection(self) -> tuple[str, str] | None:
-        """Why it may not start, a reason and a sentence: it cannot run here, or does not fit. None
-        where it may."""
+        """Why it may not start, a reason and a sentence that begins with the field: it cannot run
+        here, or does not fit. None where it may."""
         if not self.spec.runnable:
             wrong = [row for row in self.spec.problems if row.severity == "error"]
-            return "Refused", wrong[0].message if wrong else "it has no container to run"
+            return "Refused", self._fault(wrong[0]) if wrong else "it has no container to run"
         refusal = self.planned.refused
         return None if refusal is None else (refusal.reason, refusal.message)
+
+    def _fault(self, row: Problem) -> str:
+        """A row about the pod with its field."""
+        field = row.where.removeprefix(self.pod.where).removeprefix(": ")
+        return f"{field}: {row.message}" if field and field != row.where else row.message
 
 
 class FailedManifest(Struct, frozen=True):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from qoslet.core.workload.lifecycle import (
     NEW,
     Backoff,
@@ -10,9 +13,11 @@ from qoslet.core.workload.lifecycle import (
     actions,
     backoff_seconds,
     began,
+    begun,
     ended,
     failed_to_start,
     next_due,
+    withdrawn,
 )
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
@@ -46,6 +51,24 @@ def test_what_cannot_start_backs_off_as_what_crashes() -> None:
         waits.append(backoff_seconds(launch("app"), life))
         assert life.not_before == 5.0 + waits[-1]
     assert waits == [0, 10, 20, 40]
+
+
+@pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
+def test_a_start_that_the_machine_refuses_counts_nothing(policy: str) -> None:
+    """The first one, and one after an end that the policy would not follow by itself."""
+    spec = PodSpec("u", "d/p", (launch("app", restart=policy),), 30.0, ())
+    crashed = ended(began(NEW, 0.0), 1, False, 1.0, Backoff())
+    for before in (NEW, replace(crashed, again=1.0)):
+        life = withdrawn(begun(before, 2.0), "no process can be made", 3.0)
+        assert (life.starts, life.exit_code, life.delay) == (
+            before.starts,
+            before.exit_code,
+            before.delay,
+        )
+        assert actions(spec, {"app": life}, 2.9, None) == []
+        assert next_due(spec, {"app": life}, 2.5) == 0.5
+        (due,) = actions(spec, {"app": life}, 3.0, None)
+        assert (due.verb, life.reason) == ("start", "no process can be made")
 
 
 def test_a_back_off_of_an_earlier_version_goes_on() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,21 @@ def test_an_agent_goes_on_removing_what_the_one_before_began(
     (left / "file").write_text("x")
     assert dict(volumes.existing()) == {}
     volumes.collect()
+    volumes.finish()
+    assert not (tmp_path / "disk").exists()
+
+
+def test_what_no_thread_can_be_had_for_is_removed_later(
+    volumes: PodVolumes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    volumes.provide("u1", [DiskVolume("data")])
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", start)
+        volumes.remove("u1")
+    assert len(os.listdir(tmp_path / "disk" / "removed")) == 1
     volumes.finish()
     assert not (tmp_path / "disk").exists()
 

@@ -189,6 +189,17 @@ def test_out_of_descriptors_it_waits_instead_of_spinning(
     made.close()
 
 
+def test_without_a_thread_to_be_had_it_answers_all_the_same(
+    server: StateServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    for _ in range(3):
+        assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+
+
 def test_a_slow_page_holds_up_no_other(server: StateServer, folder: Path) -> None:
     answers: list[bytes] = []
     asking = threading.Thread(target=lambda: answers.append(ask(str(folder), "/slow")))

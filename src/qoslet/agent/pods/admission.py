@@ -181,10 +181,9 @@ class Admission:
         if desired_pod.rejection is not None:
             if runtime_pod.ended:
                 enter(worker, WorkerPhase.TERMINATED)
-            if not runtime_pod.ended:
-                self._plan_as_running(
-                    worker, decode_allocation(desired_pod.pod, runtime_pod.allocation)
-                )
+            else:
+                old = decode_allocation(desired_pod.pod, runtime_pod.allocation)
+                self._plan_as_running(worker, old)
             self._reject(worker, desired_pod)
             return
         places = dict(worker.container_cgroups), worker.top_cgroups
@@ -229,8 +228,7 @@ class Admission:
     def _adopt_terminating(
         self, worker: PodWorker, runtime_pod: RuntimePod, desired_pod: DesiredPod, moved: bool
     ) -> None:
-        """Adopt a kept pod that is desired and was asked to stop: by an agent that did not live to
-        restart it, or that no longer wanted it."""
+        """Adopt a kept pod that is desired and was asked to stop by an earlier agent."""
         renamed = worker.key != desired_pod.pod.key
         if renamed or not (moved and never_restarts(desired_pod.spec)):
             why = _why_replaced(worker, desired_pod) if renamed else "it was already stopping"
@@ -242,8 +240,7 @@ class Admission:
             self._end_as_failed(worker)
 
     def adopt_unknown(self, runtime_pod: RuntimePod) -> PodWorker:
-        """Stop a pod that the runtime keeps and this agent never started: an earlier agent's
-        request came late."""
+        """Stop a pod that the runtime keeps and no agent here started: a request came late."""
         context = self._context
         worker = adopted_worker(runtime_pod, context.clock.wall())
         context.add_worker(worker)
@@ -308,6 +305,9 @@ class Admission:
             self._reject(worker, desired_pod)
             return
         before, worker.desired = worker.desired, desired_pod
+        if worker.rejected_edit:
+            worker.rejected_edit = ""
+            worker.set_reason("", "", context.clock.wall())
         match worker.phase:
             case WorkerPhase.TERMINATING | WorkerPhase.CLEANING_UP:
                 # a pod that failed for good stays so until its processes would differ
@@ -331,6 +331,7 @@ class Admission:
         is."""
         reason, message = desired_pod.rejection or ("Refused", "")
         if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED):
+            worker.rejected_edit = message
             message = f"edit rejected, the running pod is unchanged: {message}"
         else:
             enter(worker, WorkerPhase.REJECTED)

@@ -70,6 +70,8 @@ class PodWorker(Struct):
     retry_at: float | None = None
     status_phase: PodPhase = "Pending"
     """The phase that is reported."""
+    rejected_edit: str = ""
+    """Why what its manifest wants now may not run, while it runs as it was."""
     resize_state: ResizeState = ""
     resize_reason: str = ""
     adopted: bool = False
@@ -133,7 +135,7 @@ class PodWorker(Struct):
     def enter_phase(self, phase: WorkerPhase, wall: float) -> None:
         """Enter a phase without a reason and without back-off."""
         enter(self, phase)
-        self.refused_stop_seconds = None
+        self.refused_stop_seconds, self.rejected_edit = None, ""
         self.clear_backoff()
         self.set_reason("", "", wall)
 
@@ -150,8 +152,6 @@ class PodWorker(Struct):
     def pod_status(self) -> PodStatus:
         """What events follow from."""
         began = any(one.running or one.exit_code is not None for one in self.container_states)
-        settled = self.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATED)
-        rejection = self.desired.rejection if self.desired is not None and settled else None
         return PodStatus(
             self.status_phase,
             began=began or self.adopted,
@@ -160,7 +160,7 @@ class PodWorker(Struct):
             message=self.message or self.eviction_reason[1],
             resize=self.resize_state,
             resize_reason=self.resize_reason,
-            edit_rejected="" if rejection is None else rejection[1],
+            edit_rejected=self.rejected_edit,
         )
 
     def status_row(
@@ -178,11 +178,6 @@ class PodWorker(Struct):
         reason = reason if own else waiting_reason
         if self.kept_manifest is not None:
             rejected_edit = rejected_edit or self.message
-        if self.desired is not None and self.phase in (
-            WorkerPhase.RUNNING,
-            WorkerPhase.TERMINATED,
-        ):
-            rejected_edit = rejected_edit or (self.desired.rejection or ("", ""))[1]
         roles = {one.name: one.role for one in self.pod.containers} if self.pod else {}
         return PodRow(
             uid=self.uid,
@@ -201,7 +196,7 @@ class PodWorker(Struct):
             containers=self.container_states,
             status=own or pod_reason(self.status_phase, self.container_states, roles),
             created=self.created,
-            edit_rejected=rejected_edit,
+            edit_rejected=rejected_edit or self.rejected_edit,
             roles=roles,
             usage=usage or {},
             restart_policy=restart_policy(self.desired.spec) if self.desired is not None else "",

@@ -231,6 +231,16 @@ def postponed(life: Life, reason: str, until: float) -> Life:
     return replace(life, reason=reason, not_before=max(life.not_before, until))
 
 
+def withdrawn(life: Life, reason: str, until: float) -> Life:
+    """A start that came to nothing for want of what is this machine's: as if it had not begun."""
+    starts = max(0, life.starts - 1)
+    phase: Phase = "ended" if starts else "waiting"
+    before = replace(life, phase=phase, starts=starts, not_before=0.0)
+    # what its policy would not start again was to be started all the same
+    before = replace(before, again=until) if starts else before
+    return postponed(before, reason, until)
+
+
 def _next_delay(delay: float, backoff: Backoff) -> float:
     """Twice the last delay within the bounds."""
     return min(delay * 2, backoff.longest) if delay else min(backoff.first, backoff.longest)

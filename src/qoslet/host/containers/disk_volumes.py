@@ -80,8 +80,13 @@ class DiskVolumes:
         """Go on removing what was taken out of the way, by an earlier agent too."""
         running = self._thread is not None and self._thread.is_alive()
         if not running and listed(self._removed):
-            self._thread = Thread(target=self._sweep, name="volumes", daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._sweep, name="volumes", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # no thread can be made: the next removal goes on with it, or the end
+                return
+            self._thread = thread
 
     def finish(self) -> None:
         """Wait until all that was taken out of the way is gone; where no pod has any volume, the

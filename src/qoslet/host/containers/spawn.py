@@ -25,6 +25,7 @@ from qoslet.host.containers.mount_namespace import enter
 from qoslet.host.linux.capabilities import bound_capabilities, last_capability, prctl
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.mount_syscalls import library
+from qoslet.host.linux.process_limit import NO_PROCESS
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -37,12 +38,14 @@ _NULL = "/dev/null"
 
 
 class StartFailed(Exception):
-    """No process of the container came to be. ``code`` is its exit code, ``reason`` a line."""
+    """No process of the container came to be. ``code`` is its exit code, ``reason`` a line. One that
+    is ``temporary`` is this machine's, not the container's."""
 
-    def __init__(self, code: int, reason: str) -> None:
+    def __init__(self, code: int, reason: str, *, temporary: bool = False) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
+        self.temporary = temporary
 
 
 class Spawned(Struct, frozen=True):
@@ -76,7 +79,7 @@ def begin(
     ``joins``, and do not wait for it: ``settle`` tells what came of it.
 
     ``output`` becomes its stdout, ``errors`` (else ``output``) its stderr. Raises
-    ``StartFailed``, and OSError where descriptors are wanting; no process is left then.
+    ``StartFailed``, and OSError where descriptors or processes are wanting; no process is left then.
     """
     last_capability()
     library()
@@ -88,6 +91,8 @@ def begin(
             _child(launch, joins, output, output if errors is None else errors, writer)
     except OSError as error:
         os.close(reader)
+        if error.errno in NO_PROCESS:
+            raise
         raise StartFailed(NOT_EXECUTABLE, f"cannot fork: {error.strerror}") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

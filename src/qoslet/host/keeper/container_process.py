@@ -14,8 +14,10 @@ from qoslet.host.containers.log_files import LogFile, Pipes, Stream
 from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, end_group
+from qoslet.host.linux import process_limit
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.openat import give_up_kept
+from qoslet.host.linux.process_limit import NO_PROCESS
 from qoslet.host.oci.containers import CreateJob, DeleteJob
 
 WINDOW = 0.1
@@ -227,7 +229,7 @@ def fork(
     launch: ProcessSpec, joins: Sequence[int], writers: Sequence[int], one: ContainerProcess
 ) -> None:
     """Begin ``one``; where that fails its pipes go, too. Raises ``StartFailed``, and OSError where
-    it failed for want of descriptors."""
+    it failed for want of descriptors or processes."""
     try:
         birth = begin(launch, joins, *writers)
     except (OSError, StartFailed):
@@ -246,6 +248,8 @@ def why(error: Exception) -> StartFailed | str:
     if error.errno in EXHAUSTED:
         give_up_kept()
         return f"{error.strerror}: raise the keeper's limit (ulimit -n 1024, or LimitNOFILE= of the unit)"
+    if error.errno in NO_PROCESS:
+        return process_limit.said(error.errno or 0)
     reason = f"{error.strerror}: {error.filename}"
     return reason if error.errno == ENOENT else StartFailed(NOT_EXECUTABLE, reason)
 

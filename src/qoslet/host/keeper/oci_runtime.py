@@ -9,7 +9,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.containers.records import start_time
 from qoslet.host.containers.spawn import StartFailed, reap_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
-from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch
+from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, why
 from qoslet.host.keeper.pod import ProcessPod
 from qoslet.host.oci.containers import CreateJob, OciContainers
 
@@ -60,7 +60,11 @@ class OciLifecycle:
             one.due = one.clear_at
             if one.due is None or now >= one.due:
                 one.due = None
-                self._watch.clears(one, self._bundled.clear(pod.spec, name))
+                try:
+                    self._watch.clears(one, self._bundled.clear(pod.spec, name))
+                except OSError as error:
+                    self._note(f"{pod.spec.key}/{name}: {why(error)}")
+                    one.due = one.clear_at = now + CLEAR_SECONDS
             return False
         self._watch.forget(one.clearing.report)
         wrong = one.clearing.over()

@@ -27,6 +27,7 @@ from qoslet.core.workload.lifecycle import (
     next_due,
     postponed,
     restarted,
+    withdrawn,
 )
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
@@ -142,8 +143,7 @@ class ProcessRuntime:
         self._tick(pod)
 
     def poll(self) -> tuple[ContainerState, ...]:
-        """Take note of what ended and what was printed, do what is due, save what changed, and
-        tell the state of every container."""
+        """Take note of ends and output, do what is due, save what changed; all containers' states."""
         for uid, name, what in self._watch.ready():
             pod = self._pods[uid]
             if what == "ended":
@@ -184,9 +184,8 @@ class ProcessRuntime:
         return found
 
     def stop(self, uid: str, grace_seconds: float) -> None:
-        """Begin to end a pod; ``poll`` goes on with it: SIGTERM, then SIGKILL to the whole
-        group after the grace period. It is over when no container is running. Stopping again
-        with a shorter grace period hurries."""
+        """Begin to end a pod; ``poll`` goes on with it: SIGTERM, then SIGKILL to the whole group after
+        its grace period. A second call with a shorter one hurries."""
         pod = self._pods.get(uid)
         if pod is None:
             return
@@ -204,8 +203,7 @@ class ProcessRuntime:
             self._tick(pod)
 
     def update(self, spec: PodSpec) -> None:
-        """Later starts use these launches; processes stay. Raises ``CannotDo`` where they are
-        not the same containers."""
+        """Later starts use these launches. Raises ``CannotDo`` for other containers."""
         pod = self._pods.get(spec.uid)
         if pod is None:
             return
@@ -353,12 +351,15 @@ class ProcessRuntime:
     def _failed(self, pod: ProcessPod, name: str, error: StartFailed) -> None:
         """No process came to be."""
         life, now = pod.lives[name], self._clock()
-        pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
-        pod.record_end(name)
+        if error.temporary:
+            pod.lives[name] = withdrawn(life, error.reason, now + ABSENT_SECONDS)
+        else:
+            pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
+            pod.record_end(name)
         self.note(f"{pod.spec.key}/{name}: {error.reason}")
 
     def _carry_on(self, pod: ProcessPod, name: str, one: ContainerProcess) -> None:
-        """A start that is under way, or a group that is not empty yet."""
+        """Go on with a start that is under way, or a group that is not empty yet."""
         notes = one.settle(self._watch)
         if notes is not None:
             pod.lives[name] = began(pod.lives[name], self._clock())
@@ -385,8 +386,7 @@ class ProcessRuntime:
         pod.record_end(name)
 
     def _reap(self, pod: ProcessPod, name: str) -> None:
-        """Collect a main process that ended; the rest of its group ends with it, and soon a
-        runtime's scope: who asks for OOM kills later learns less."""
+        """Collect a main process that ended. A runtime's scope ends soon, with its OOM kills."""
         one = pod.running.get(name)
         if one is not None and one.birth is None:
             one.collect(self._watch)

@@ -26,6 +26,9 @@ from qoslet.host.state.folder import OCI
 MAKING_SECONDS = 900.0
 """How long a container may be on its way, unpacking included, before it is given up."""
 
+_NO_PROCESS = ("resource temporarily unavailable", "failed to create new os thread")
+"""What runtimes say where fork(2) or clone(2) is refused."""
+
 _MISSING = ("executable file not found", "no such file or directory")
 
 
@@ -79,7 +82,7 @@ class CreateJob:
             text = f"not created within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
         code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
-        return StartFailed(code, text[:1000])
+        return StartFailed(code, text[:1000], temporary=any(word in said for word in _NO_PROCESS))
 
 
 def _is_child(pidfd: int) -> bool:

@@ -145,8 +145,12 @@ class _RequestWorker:
         try:
             threading.Thread(target=self._work, name="answer", daemon=True).start()
         except RuntimeError:
+            # no thread can be made: where none is left to answer, the one that asks does
             with self._lock:
-                self._threads -= 1
+                others = self._threads > 1
+                self._threads -= others
+            if not others:
+                self._work()
 
     def _work(self) -> None:
         while True:

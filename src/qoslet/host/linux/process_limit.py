@@ -1,0 +1,53 @@
+"""Which limit keeps this process from making others.
+
+Source: fork(2) EAGAIN; kernel/fork.c copy_process (RLIMIT_NPROC, threads-max), kernel/cgroup/pids.c
+(pids.max here or above), kernel/pid.c (pid_max).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from errno import EAGAIN, ENOMEM
+
+from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.linux.procfs import text
+
+NO_PROCESS = (EAGAIN, ENOMEM)
+"""Errors of fork and what it needs that pass: they say nothing of what was to be started."""
+
+
+def said(number: int) -> str:
+    """Why no process could be made, and what to do."""
+    if number == ENOMEM:
+        return "no process can be made: the kernel has no memory for it"
+    return f"no process can be made: {_limit()}"
+
+
+def _limit() -> str:
+    """The limit that is reached, else those that may be."""
+    point, group = _pids_cgroup()
+    while point and group not in ("", "/"):
+        most, now = text(f"{point}{group}/pids.max"), text(f"{point}{group}/pids.current")
+        if most and now and most.strip().isdigit() and int(now) >= int(most):
+            return f"cgroup {group} has {now.strip()} processes, its pids.max (raise it, or TasksMax= of the unit)"
+        group = os.path.dirname(group)
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if soft != resource.RLIM_INFINITY and os.geteuid():
+        return f"user {os.geteuid()} may have {soft} processes (raise ulimit -u, or LimitNPROC= of the unit)"
+    return "the machine has too many (see kernel.pid_max, kernel.threads-max and pids.max)"
+
+
+def _pids_cgroup() -> tuple[str, str]:
+    """Where the controller ``pids`` is mounted, and the cgroup of this process there; empty texts
+    where that is not known."""
+    own: dict[str, str] = {}
+    for line in (text("/proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        own |= dict.fromkeys(controllers.split(","), path)
+    name = "pids" if "pids" in own else ""
+    kind = "cgroup" if name else "cgroup2"
+    for mount in mounts():
+        if mount.type == kind and (not name or name in mount.options):
+            return mount.point, own.get(name, "")
+    return "", ""

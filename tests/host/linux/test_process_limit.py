@@ -1,0 +1,54 @@
+"""A start that is refused a process: which limit it was, and that it is none of the container's."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+import pytest
+
+from qoslet.core.workload.process_spec import ProcessSpec
+from qoslet.core.workload.security.context import Credentials
+from qoslet.host.containers.spawn import StartFailed, begin
+from qoslet.host.keeper.container_process import why
+from qoslet.host.linux.process_limit import said
+
+NOBODY = 65534
+
+
+def _without_processes() -> str:
+    """What a start says of a user that may have no process more."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    if os.geteuid() == 0:
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    me = Credentials(os.geteuid(), os.getegid(), (), frozenset(), True)
+    try:
+        begin(ProcessSpec("c", "regular", ("/bin/true",), (), "/", me, "Never"), [], 1)
+    except (OSError, StartFailed) as error:
+        return f"{type(error).__name__}: {why(error)}"
+    return "started"
+
+
+def test_a_fork_beyond_the_limit_is_not_the_containers_fault() -> None:
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.write(writer, _without_processes().encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    user = os.geteuid() or NOBODY
+    assert told == (
+        f"BlockingIOError: no process can be made: user {user} may have 0 processes"
+        " (raise ulimit -u, or LimitNPROC= of the unit)"
+    )
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
+def test_what_passes_is_a_sentence_and_no_failure(number: int) -> None:
+    assert isinstance(why(OSError(number, os.strerror(number))), str)
+    assert said(number).startswith("no process can be made: ")
