@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from qoslet.cli.commands import COMMANDS, module_of
-from qoslet.core.api.memory_annotations import KEYS, PREFIX, SIMULATE
+from qoslet.core.api.memory_annotations import KEYS, LINT_IGNORE, PREFIX, SIMULATE
 from qoslet.core.audit.finding import MEANINGS
+from qoslet.core.lint.rule import rules
 from qoslet.core.node.described.operating_systems import OPERATING_SYSTEMS
 from qoslet.core.node.documents.kubelet_config import READERS, UNUSED
 from qoslet.core.node.documents.kubelet_field_names import SINCE
@@ -112,8 +113,19 @@ def pod_annotations() -> Iterator[str]:
     for key in KEYS:
         value, about = ANNOTATIONS[key]
         yield f"| `{PREFIX}{key}` | {value} | {about} |"
+    about = "which rules of [lint](lint.md) are not meant for the pod, and why"
+    yield f"| `{LINT_IGNORE}` | `QL022: it is small; QL004: a batch job` | {about} |"
     about = "what a container does on the simulated kernel; `simulate.qoslet/CONTAINER` is the older spelling"
     yield f"| `{SIMULATE}CONTAINER` | `threads=2 memory=200Mi after=3 lasts=60` | {about} |"
+
+
+def lint_rules() -> Iterator[str]:
+    """Every rule of lint."""
+    yield "| id | severity | trap | what happens | write instead |"
+    yield "|---|---|---|---|---|"
+    for rule in rules().values():
+        cells = (rule.id, rule.severity, rule.title, rule.why, rule.fix)
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def own_node() -> Iterator[str]:
@@ -158,6 +170,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "exit codes": exit_codes,
     "audit verdicts": audit_verdicts,
     "annotations": pod_annotations,
+    "lint rules": lint_rules,
     "kubelet fields": kubelet_fields,
     "own node": own_node,
     "operating systems": operating_systems,

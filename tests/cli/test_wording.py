@@ -44,6 +44,14 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         (*PODS, "--rehearse", "v1-to-v9"),
         PODS,
     ),
+    "lint": (
+        PODS,
+        ("pods.yaml", "--fail-on", "warning"),
+        ("bad.yaml",),
+        ("--explain", "QL029"),
+        ("--explain", "QL9"),
+        (),
+    ),
     "convert": (
         ("block.json", "--to", "v2", "--runtime", "runc-1.4"),
         ("block.json", "--to", "v3"),

@@ -141,6 +141,15 @@ def test_other_hosts_conform(tmp_path: Path, replaced: tuple[str, str]) -> None:
     check_all(plan(manifests.load_text(PODS, Options()).pods, node, problems))
 
 
+def test_findings_of_lint_conform(tmp_path: Path) -> None:
+    for arguments in ((), ("--node", "kubelet.yaml", "--node", "node.yaml")):
+        write(tmp_path)
+        done = run("lint", "pods.yaml", *arguments, "-o", "json", folder=tmp_path)
+        document = json.loads(done.stdout)
+        VALIDATORS["lint"].validate(document)
+        assert document["findings"]
+
+
 def test_differences_conform(tmp_path: Path) -> None:
     own_rules("diff")
     before = made(tmp_path)

@@ -23,6 +23,7 @@ COMMANDS = {
     "plan": ("offline", "Show the cgroups that pods get on a node, and every value in them"),
     "explain": ("offline", "Explain a value, or why a file is not written"),
     "diff": ("offline", "Compare two plans: what an upgrade or a change means for the pods"),
+    "lint": ("offline", "Find traps in manifests and kubelet configurations"),
     "convert": ("offline", "Convert OCI or CRI resources, or a pod, to cgroup files"),
     "config": ("offline", "Show and check a node's configuration and where each value is set"),
     "doctor": ("node", "Show what this machine supports, what is missing and what to do"),

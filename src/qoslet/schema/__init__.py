@@ -11,6 +11,7 @@ NAMES = (
     "plan",
     "explanation",
     "diff",
+    "lint",
     "cri",
     "oci",
     "audit",

@@ -17,6 +17,8 @@ from qoslet.core.quantity import QuantityError, parse
 PREFIX = "qoslet.dev/"
 SIMULATE = f"{PREFIX}simulate."
 """Before a container's name: what it does on the simulated kernel, which is no policy."""
+LINT_IGNORE = f"{PREFIX}lint-ignore"
+"""Which rules of ``qoslet lint`` are not meant for the pod, and why; no policy either."""
 HIGH, FACTOR = "memory-high", "memory-throttling-factor"
 PROTECTION, OOM_GROUP, GUARD = "memory-protection", "memory-oom-group", "guard"
 KEYS = (HIGH, FACTOR, PROTECTION, OOM_GROUP, GUARD)
@@ -81,7 +83,7 @@ def read(
     ours = {
         key: text
         for key, text in annotations.items()
-        if key.startswith(PREFIX) and not key.startswith(SIMULATE)
+        if key.startswith(PREFIX) and not key.startswith(SIMULATE) and key != LINT_IGNORE
     }
     if not ours:
         return NO_POLICY, ()

@@ -1,0 +1,102 @@
+"""What ``qoslet lint`` reads: pods, the node that they are for, and severities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from qoslet.core.api.manifest import Options
+from qoslet.core.api.schema import nearest
+from qoslet.core.lint.lint import Level, LintReport, lint
+from qoslet.core.lint.rule import rules
+from qoslet.core.node.flags import flags_of
+from qoslet.core.plan.plan import plan
+from qoslet.errors import BadInput, BadInputs
+from qoslet.host.files.manifests import load, values_of
+from qoslet.host.files.node import load_node
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.api.loaded import Loaded
+
+_ANY_NODE = b"""\
+apiVersion: qoslet/v1
+kind: Node
+os: linux
+capacity: {cpu: "1024", memory: 16Ti, pid: "4194304"}
+host: {hierarchy: v2}
+"""
+"""The node of manifests that are for no node in particular: large, on cgroup v2."""
+_LEVELS = ("error", "warning", "info", "off")
+
+
+def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
+    """The findings. Raises BadInput, BadInputs."""
+    if not paths and not args.node:
+        hint = "qoslet lint chart/, helm template . | qoslet lint -, or --node kubelet.yaml"
+        raise BadInput("nothing to look at", where="-f", hint=hint)
+    severities = _severities(args.config) if args.config else {}
+    texts = () if args.node else (("any node", _ANY_NODE),)
+    faults: list[BadInput] = []
+    try:
+        node, _ = load_node(args.node, flags_of(args), texts=texts)
+    except BadInputs as error:
+        faults += error.faults
+    try:
+        loaded = _pods(args, paths)
+    except BadInputs as error:
+        faults += error.faults
+    if faults:
+        raise BadInputs(faults)
+    made = plan(loaded.pods if loaded is not None else [], node)
+    documents = loaded.raw if loaded is not None else {}
+    return lint(made, documents, node=", ".join(args.node), severities=severities)
+
+
+def _pods(args: argparse.Namespace, paths: Sequence[str]) -> Loaded | None:
+    if not paths:
+        return None
+    options = Options(
+        args.expand,
+        args.resources == "allocated",
+        args.node_name,
+        keep_raw=True,
+        namespace=args.namespace,
+        selector=args.selector,
+    )
+    return load(paths, options, recursive=args.recursive)
+
+
+def _severities(path: str) -> Mapping[str, Level]:
+    """The severities of a configuration. Raises BadInput, BadInputs."""
+    found: dict[str, Level] = {}
+    for where, document in values_of(path):
+        found |= _read(where, document)
+    return found
+
+
+def _read(where: str, document: Any) -> dict[str, Level]:
+    if not isinstance(document, dict) or document.get("kind") != "LintConfiguration":
+        hint = "kind: LintConfiguration, with severities: {QL022: error}"
+        raise BadInput("expected a LintConfiguration", where=where, hint=hint)
+    unknown = document.keys() - {"apiVersion", "kind", "severities"}
+    if unknown:
+        name = min(unknown)
+        raise BadInput(f"unknown field {name!r}", where=where, hint="it has severities")
+    given = document.get("severities") or {}
+    if not isinstance(given, dict):
+        raise BadInput("must be an object", where=f"{where}: severities")
+    for id, level in given.items():
+        if id not in rules():
+            hint = nearest(str(id), tuple(rules())) or "qoslet lint --rules lists them"
+            raise BadInput(f"unknown rule {str(id)!r}", where=f"{where}: severities", hint=hint)
+        if level is False:
+            # YAML reads a bare off so
+            given[id] = level = "off"
+        if level not in _LEVELS:
+            hint = f"one of {', '.join(_LEVELS)}"
+            raise BadInput(
+                f"unknown severity {level!r}", where=f"{where}: severities.{id}", hint=hint
+            )
+    return given

@@ -1,0 +1,1 @@
+"""Traps in manifests and kubelet configurations: rules with an id, a reason and a fix."""

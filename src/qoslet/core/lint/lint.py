@@ -1,0 +1,173 @@
+"""A plan and its documents to findings: every rule on every pod, and on the node that was given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.api.memory_annotations import LINT_IGNORE
+from qoslet.core.api.pod import Pod
+from qoslet.core.lint.rule import LintRule, NodeSubject, Place, PodSubject, rules
+from qoslet.core.plan.effective_memory import standings
+from qoslet.core.problem import Severity
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.node_policy import node_policy
+
+Level = Literal["error", "warning", "info", "off"]
+
+SUPPRESSION = "QL000"
+"""The id of findings about suppressions themselves."""
+
+
+class Finding(Struct, frozen=True):
+    """A trap in a document. ``pod`` is None for one of the node; ``suppressed`` is the reason that
+    somebody gave for leaving it so."""
+
+    id: str
+    severity: Severity
+    where: str
+    pod: Pod | None
+    container: str | None
+    field: str
+    message: str
+    hint: str
+    source: str
+    suppressed: str | None = None
+
+
+class LintReport(Struct, frozen=True):
+    """All findings, by pod in the order of the documents, then by id."""
+
+    findings: tuple[Finding, ...]
+
+    def count(self, severity: Severity) -> int:
+        """How many findings of a severity are not suppressed."""
+        return sum(one.severity == severity and one.suppressed is None for one in self.findings)
+
+    def fails(self, at: Severity) -> bool:
+        """Whether a finding is at least as grave as ``at``."""
+        order: Sequence[Severity] = ("info", "warning", "error")
+        return any(self.count(one) for one in order[order.index(at) :])
+
+    def __repr__(self) -> str:
+        """The report in one short line."""
+        numbers = ", ".join(f"{one}={self.count(one)}" for one in ("error", "warning", "info"))
+        return f"LintReport({numbers})"
+
+
+def lint(
+    plan: Plan,
+    documents: Mapping[str, Mapping[str, Any]],
+    *,
+    node: str = "",
+    severities: Mapping[str, Level] | None = None,
+) -> LintReport:
+    """What the rules find. ``documents`` are the pods' by UID (``Loaded.raw``); ``node`` names the
+    documents of a node that somebody described, and is empty without one; ``severities`` override
+    those of rules."""
+    active = _active(severities or {})
+    found: list[Finding] = []
+    if node:
+        found += _of_node(plan, node, active)
+    by_pod = _by_pod(plan)
+    policy, known = node_policy(plan.node), standings(plan)
+    for row in plan.pods:
+        document = documents.get(row.pod.uid, {})
+        spec = document.get("spec")
+        subject = PodSubject(
+            row.pod,
+            row.qos,
+            policy,
+            spec if isinstance(spec, Mapping) else {},
+            by_pod.get(row.pod.uid, {}),
+            known,
+            bool(node),
+        )
+        found += _of_pod(subject, document, active, plan.node.os == "windows")
+    return LintReport(tuple(found))
+
+
+def _active(severities: Mapping[str, Level]) -> list[LintRule]:
+    """The rules that are on, with their severities."""
+    chosen = []
+    for rule in rules().values():
+        level = severities.get(rule.id, rule.severity)
+        if level != "off":
+            chosen.append(rule if level == rule.severity else replace(rule, severity=level))
+    return chosen
+
+
+def _by_pod(plan: Plan) -> Mapping[str, Mapping[str, Cgroup]]:
+    found: dict[str, dict[str, Cgroup]] = {}
+    for cgroup in plan.cgroups:
+        if cgroup.pod is None or cgroup.level == "sandbox":
+            continue
+        name = "" if cgroup.container is None else cgroup.container.name
+        found.setdefault(cgroup.pod.uid, {})[name] = cgroup
+    return found
+
+
+def _of_node(plan: Plan, where: str, active: Sequence[LintRule]) -> Iterator[Finding]:
+    named = {cgroup.name: cgroup for cgroup in plan.cgroups}
+    subject = NodeSubject(node_policy(plan.node), where, named)
+    for rule in active:
+        if rule.node is not None and plan.node.os == "linux":
+            for place in rule.node(subject):
+                yield _finding(rule, place, where, None)
+
+
+def _of_pod(
+    subject: PodSubject,
+    document: Mapping[str, Any],
+    active: Sequence[LintRule],
+    windows_node: bool,
+) -> Iterator[Finding]:
+    pod = subject.pod
+    meta = document.get("metadata")
+    annotations = meta.get("annotations") if isinstance(meta, Mapping) else None
+    text = annotations.get(LINT_IGNORE, "") if isinstance(annotations, Mapping) else ""
+    reasons, wrong = _suppressed(str(text)) if text else ({}, [])
+    for message, hint in wrong:
+        field = f"metadata.annotations[{LINT_IGNORE}]"
+        where = f"{pod.where}: {field}"
+        yield Finding(SUPPRESSION, "warning", where, pod, None, field, message, hint, "qoslet")
+    windows = windows_node or pod.os == "windows"
+    for rule in active:
+        if rule.pod is not None and rule.windows == windows:
+            for place in rule.pod(subject):
+                made = _finding(rule, place, pod.where, pod)
+                yield replace(made, suppressed=reasons.get(rule.id))
+
+
+def _finding(rule: LintRule, place: Place, where: str, pod: Pod | None) -> Finding:
+    return Finding(
+        rule.id,
+        rule.severity,
+        f"{where}: {place.field}",
+        pod,
+        place.container,
+        place.field,
+        place.message,
+        rule.fix,
+        rule.source,
+    )
+
+
+def _suppressed(text: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """``QL001: reason; QL002: reason`` as reasons by id, and what is wrong with it."""
+    found: dict[str, str] = {}
+    wrong: list[tuple[str, str]] = []
+    for part in filter(None, (one.strip() for one in re.split(r"[;\n]", text))):
+        id, _, reason = part.partition(":")
+        id, reason = id.strip(), reason.strip()
+        if id not in rules():
+            wrong.append((f"unknown rule {id[:40]!r}", "qoslet lint --rules lists them"))
+        elif not reason:
+            wrong.append((f"{id} is suppressed without a reason", f"write {id}: why it is meant"))
+        else:
+            found[id] = reason
+    return found, wrong

@@ -1,0 +1,230 @@
+"""Traps of memory requests, limits and Memory QoS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qoslet.core.api.pod import Container
+from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.plan.effective_memory import key_of
+from qoslet.core.quantity import ZERO, canonical, from_int
+
+_MIB = 1 << 20
+_LEAST = 6 * _MIB
+_NEAR = 10
+"""A throttle that lies less than a tenth of the limit above the request."""
+
+
+def _amount(container: Container, kind: str) -> int:
+    found: int = getattr(container.resources, kind).get("memory", ZERO).value
+    return found
+
+
+def _size(amount: int) -> str:
+    return canonical(from_int(amount, "BinarySI"))
+
+
+@pod_rule(
+    "QL020",
+    "error",
+    Text(
+        "memory in thousandths of a byte",
+        "m behind memory means thousandths: 128m is less than a byte.",
+        "Write Mi or M.",
+        "Kubernetes: resource units",
+    ),
+)
+def thousandths(subject: PodSubject) -> Iterator[Place]:
+    """Amounts below a kibibyte."""
+    for one in subject.pod.containers:
+        for kind in ("requests", "limits"):
+            given = getattr(one.resources, kind).get("memory")
+            if given is not None and 0 < given.value < 1024:
+                text = f"{canonical(given)} is {given.value} bytes at most"
+                yield Place(f"{one.field}.resources.{kind}.memory", text, one.name)
+
+
+@pod_rule(
+    "QL021",
+    "warning",
+    Text(
+        "a memory limit in which nothing starts",
+        "The runtime's own start runs inside the limit: below about 6 MiB it is killed before the "
+        "program begins; CRI-O refuses less than 12 MiB.",
+        "Give at least 16Mi.",
+        "CRI-O minMemoryLimit; runc init in the container's cgroup",
+    ),
+)
+def too_small(subject: PodSubject) -> Iterator[Place]:
+    """Limits below what a start needs."""
+    for one in subject.pod.containers:
+        if 1024 <= (limit := _amount(one, "limits")) < _LEAST:
+            text = f"{_size(limit)} is less than the runtime needs to start a container"
+            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+
+
+@pod_rule(
+    "QL022",
+    "warning",
+    Text(
+        "no memory limit",
+        "A leak takes the whole node's memory, and the kernel may end a neighbour for it.",
+        "Set a limit.",
+        "cgroup-v2 memory.max; kubelet node-pressure eviction",
+    ),
+)
+def no_limit(subject: PodSubject) -> Iterator[Place]:
+    """Containers that nothing limits."""
+    whole = subject.pod.resources
+    if whole is not None and "memory" in whole.limits:
+        return
+    for one in subject.regular:
+        if not _amount(one, "limits"):
+            yield Place(f"{one.field}.resources.limits.memory", "has no memory limit", one.name)
+
+
+@pod_rule(
+    "QL023",
+    "info",
+    Text(
+        "no memory request",
+        "The scheduler counts nothing for it, and under pressure the kubelet evicts first who is "
+        "above its request.",
+        "Request what it uses.",
+        "kubelet eviction rankMemoryPressure",
+    ),
+)
+def no_request(subject: PodSubject) -> Iterator[Place]:
+    """Containers of pods that request something, but no memory."""
+    if subject.qos == "BestEffort" or subject.pod.resources is not None:
+        return
+    for one in subject.regular:
+        if not _amount(one, "requests"):
+            yield Place(f"{one.field}.resources.requests.memory", "requests no memory", one.name)
+
+
+@pod_rule(
+    "QL024",
+    "info",
+    Text(
+        "a request that was copied from the limit",
+        "Without a request the API server takes the limit: all of it is reserved on the node.",
+        "Write the request that you mean.",
+        "API server defaulting (SetDefaults_Pod)",
+    ),
+)
+def copied_request(subject: PodSubject) -> Iterator[Place]:
+    """Requests that nobody wrote, in pods that are not Guaranteed for it."""
+    if subject.qos == "Guaranteed":
+        return
+    for one in subject.pod.containers:
+        if "memory" in one.defaulted:
+            text = f"the request is the limit, {_size(_amount(one, 'limits'))}"
+            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+
+
+@pod_rule(
+    "QL025",
+    "info",
+    Text(
+        "a memory limit far above the request",
+        "Neighbours that do the same fill the node; then who is most above its request is evicted.",
+        "Request what it uses under load.",
+        "kubelet eviction rankMemoryPressure",
+    ),
+)
+def overcommitted(subject: PodSubject) -> Iterator[Place]:
+    """Limits of more than four times the request."""
+    for one in subject.regular:
+        request, limit = _amount(one, "requests"), _amount(one, "limits")
+        if 0 < 4 * request < limit:
+            text = f"the limit {_size(limit)} is over four times the request {_size(request)}"
+            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+
+
+@pod_rule(
+    "QL026",
+    "warning",
+    Text(
+        "all memory protected up to the limit",
+        "memory.min is memory.max: nothing of the container is reclaimed for others, its page cache "
+        "neither, so at the limit only its own cache goes.",
+        "Request less than the limit, or annotate qoslet.dev/memory-protection: off.",
+        "KEP-2570; cgroup-v2 memory.min",
+    ),
+)
+def min_is_max(subject: PodSubject) -> Iterator[Place]:
+    """Hard protection of the whole limit."""
+    for one in subject.regular:
+        protected = subject.value(one.name, "memory.min")
+        if protected not in (None, "0") and protected == subject.value(one.name, "memory.max"):
+            text = f"memory.min and memory.max are both {_size(int(protected or 0))}"
+            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+
+
+@pod_rule(
+    "QL027",
+    "warning",
+    Text(
+        "protection that an ancestor does not have",
+        "memory.min and memory.low count up to what every cgroup above protects.",
+        "Enforce pods (enforceNodeAllocatable) with a release that writes it above, or do without.",
+        "cgroup-v2 memory.min: overcommitment",
+    ),
+)
+def without_ancestors(subject: PodSubject) -> Iterator[Place]:
+    """Claims that are worth less on a full node."""
+    for one in subject.regular:
+        cgroup = subject.cgroups.get(one.name)
+        standing = None if cgroup is None else subject.standings.get(key_of(cgroup))
+        for file in ("memory.min", "memory.low") if standing is not None else ():
+            if standing is not None and standing.lost(file):
+                kept, claimed = standing.kept(file), standing.claimed(file)
+                text = f"{file} {_size(claimed)} is worth {_size(kept)} on a full node"
+                yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+
+
+@pod_rule(
+    "QL028",
+    "warning",
+    Text(
+        "throttled by design",
+        "memory.high lies just above the request: the container is slowed as soon as it uses a "
+        "little more than it asked for.",
+        "Request less, raise the limit, or annotate qoslet.dev/memory-high.",
+        "KEP-2570: memory.high",
+    ),
+)
+def throttled(subject: PodSubject) -> Iterator[Place]:
+    """A throttle next to the request."""
+    for one in subject.regular:
+        high, request, limit = _high(subject, one), _amount(one, "requests"), _amount(one, "limits")
+        if high is not None and limit and request < limit and high - request < limit // _NEAR:
+            text = f"memory.high {_size(high)} is {_size(max(0, high - request))} above the request"
+            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+
+
+@pod_rule(
+    "QL029",
+    "warning",
+    Text(
+        "a stall at memory.high is possible",
+        "A program whose memory cannot be reclaimed stands still at memory.high for good instead of "
+        "being ended at the limit.",
+        "Run with qoslet run --guard act, allow swap, or annotate qoslet.dev/memory-high: max.",
+        "KEP-2570 (livelock); cgroup-v2 memory.high",
+    ),
+)
+def can_stall(subject: PodSubject) -> Iterator[Place]:
+    """A throttle below the limit, without swap."""
+    for one in subject.regular:
+        high, limit = _high(subject, one), _amount(one, "limits")
+        swap = subject.value(one.name, "memory.swap.max")
+        if high is not None and (not limit or high < limit) and swap in (None, "0"):
+            text = f"what cannot be reclaimed stands still at memory.high {_size(high)}"
+            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+
+
+def _high(subject: PodSubject, container: Container) -> int | None:
+    text = subject.value(container.name, "memory.high")
+    return int(text) if text is not None and text.isdigit() else None

@@ -1,0 +1,82 @@
+"""Traps of pods as a whole: pods that fit nowhere, and pod-level resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.node.node import allocatable
+from qoslet.core.quantity import ZERO, canonical, total
+
+
+@pod_rule(
+    "QL080",
+    "error",
+    Text(
+        "a pod that fits on no such node",
+        "It requests more than the empty node has left for pods: it stays Pending.",
+        "Request less, or use larger nodes.",
+        "kubelet admission (PodFitsResources); Kubernetes: node allocatable",
+    ),
+)
+def fits_nowhere(subject: PodSubject) -> Iterator[Place]:
+    """Requests above what is allocatable, on nodes that somebody described."""
+    if not subject.described:
+        return
+    left = allocatable(subject.policy.node)
+    for name, room in left.items():
+        whole = subject.pod.resources
+        if whole is not None and name in whole.requests:
+            asked = whole.requests[name]
+        else:
+            asked = total(one.resources.requests.get(name, ZERO) for one in subject.regular)
+        inits = [one for one in subject.pod.containers if one.role == "init"]
+        for one in inits:
+            asked = max(asked, one.resources.requests.get(name, ZERO))
+        if asked > room:
+            text = f"requests {canonical(asked)} {name}, the node has {canonical(room)} for pods"
+            yield Place("spec.containers", text)
+
+
+@pod_rule(
+    "QL081",
+    "warning",
+    Text(
+        "pod-level resources that the release ignores",
+        "spec.resources counts only with the gate PodLevelResources: without it the containers' own "
+        "requests and limits decide.",
+        "Give the containers requests and limits, or use a release with the gate on.",
+        "KEP-2837",
+    ),
+)
+def ignored_pod_level(subject: PodSubject) -> Iterator[Place]:
+    """Pod-level resources without the feature."""
+    written = subject.pod.written or subject.pod.resources
+    if (
+        written is not None
+        and (written.requests or written.limits)
+        and not subject.policy.pod_level
+    ):
+        release = subject.policy.node.profile.kubernetes
+        yield Place("spec.resources", f"Kubernetes {release} does not use them")
+
+
+@pod_rule(
+    "QL082",
+    "info",
+    Text(
+        "a container that may take its pod's whole limit",
+        "With a limit of the pod alone, one container's leak ends all of them.",
+        "Limit the containers that may grow.",
+        "KEP-2837",
+    ),
+)
+def takes_all(subject: PodSubject) -> Iterator[Place]:
+    """Containers without a limit of their own below one of the pod."""
+    whole = subject.pod.written
+    if whole is None or "memory" not in whole.limits or len(subject.regular) < 2:
+        return
+    for one in subject.regular:
+        if "memory" not in one.resources.limits:
+            text = f"only the pod's {canonical(whole.limits['memory'])} limit it"
+            yield Place(f"{one.field}.resources.limits.memory", text, one.name)

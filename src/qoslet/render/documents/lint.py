@@ -1,0 +1,136 @@
+"""Findings of lint as documents: ``kind: Lint`` of ``qoslet/v1``, SARIF 2.1.0 and JUnit.
+
+Source: OASIS SARIF 2.1.0; the JUnit schema that Jenkins and GitLab read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.core.lint.rule import rules
+from qoslet.render.documents.plan import API_VERSION, Document
+from qoslet.render.terminal import printable
+from qoslet.version import VERSION
+
+if TYPE_CHECKING:
+    from qoslet.core.lint.lint import Finding, LintReport
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def lint_document(report: LintReport) -> Document:
+    """The document."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Lint",
+        "findings": [_row(one) for one in report.findings],
+    }
+
+
+def _row(one: Finding) -> Document:
+    return {
+        "id": one.id,
+        "severity": one.severity,
+        "where": one.where,
+        "pod": None if one.pod is None else one.pod.key,
+        "container": one.container,
+        "field": one.field,
+        "message": one.message,
+        "hint": one.hint,
+        "source": one.source,
+        "suppressed": one.suppressed,
+    }
+
+
+def sarif_document(report: LintReport) -> Document:
+    """The findings as a SARIF log, with all rules."""
+    described = [
+        {
+            "id": rule.id,
+            "shortDescription": {"text": rule.title},
+            "fullDescription": {"text": rule.why},
+            "help": {"text": f"{rule.fix} Source: {rule.source}"},
+            "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        }
+        for rule in rules().values()
+    ]
+    driver = {"name": "qoslet lint", "version": VERSION, "rules": described}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {"tool": {"driver": driver}, "results": [_result(one) for one in report.findings]}
+        ],
+    }
+
+
+def _result(one: Finding) -> Document:
+    file, place = file_of(one), printable(one.where)
+    location: Document = {
+        "logicalLocations": [
+            {"fullyQualifiedName": place, "name": printable(one.field), "kind": "resource"}
+        ]
+    }
+    if file:
+        location["physicalLocation"] = {
+            "artifactLocation": {"uri": printable(file)},
+            "region": {"startLine": 1},
+        }
+    row: Document = {
+        "ruleId": one.id,
+        "level": _LEVELS[one.severity],
+        "message": {"text": printable(f"{place}: {one.message}. {one.hint}")},
+        "locations": [location],
+        "partialFingerprints": {"qoslet/v1": f"{one.id}:{place}"},
+    }
+    if one.suppressed is not None:
+        text = printable(one.suppressed)
+        row["suppressions"] = [{"kind": "inSource", "justification": text}]
+    return row
+
+
+def file_of(finding: Finding) -> str:
+    """The file that a finding is in; empty for standard input."""
+    name = finding.where.partition(": ")[0]
+    return "" if name == "stdin" else name
+
+
+def junit_document(report: LintReport) -> bytes:
+    """The findings as a JUnit report: a test case each; information and suppressed ones are
+    skipped."""
+    # imported for this one format
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+    failing = [one for one in report.findings if _fails(one)]
+    skipped = len(report.findings) - len(failing)
+    suites = Element("testsuites")
+    suite = SubElement(
+        suites,
+        "testsuite",
+        name="qoslet lint",
+        tests=str(max(1, len(report.findings))),
+        failures=str(len(failing)),
+        errors="0",
+        skipped=str(skipped),
+    )
+    for one in report.findings:
+        case = SubElement(suite, "testcase", classname=one.id, name=_clean(one.where))
+        if _fails(one):
+            failure = SubElement(case, "failure", message=_clean(one.message), type=one.severity)
+            failure.text = _clean(one.hint)
+        else:
+            SubElement(case, "skipped", message=_clean(one.suppressed or one.message))
+    if not report.findings:
+        SubElement(suite, "testcase", classname="qoslet", name="no finding")
+    indent(suites)
+    text: bytes = tostring(suites, "utf-8")
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + text + b"\n"
+
+
+def _fails(one: Finding) -> bool:
+    return one.severity != "info" and one.suppressed is None
+
+
+def _clean(text: str) -> str:
+    """Text that XML may hold."""
+    return printable(text)

@@ -1,0 +1,77 @@
+"""Findings of lint for people: by pod, gravest first, and rules one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from qoslet.core.lint.rule import rules
+from qoslet.render.terminal import Terminal, pad, printable, wrap
+
+if TYPE_CHECKING:
+    from qoslet.core.lint.lint import Finding, LintReport
+    from qoslet.core.lint.rule import LintRule
+
+_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+_ORDER = ("error", "warning", "info")
+
+
+def draw(report: LintReport, terminal: Terminal, verbose: bool) -> list[str]:
+    """The whole answer; ``verbose`` adds the sources and what is suppressed."""
+    shown = [one for one in report.findings if verbose or one.suppressed is None]
+    places: dict[str, list[Finding]] = {}
+    for one in shown:
+        place = one.where.removesuffix(f": {one.field}")
+        places.setdefault(place, []).append(one)
+    drawn: list[str] = []
+    for place, found in places.items():
+        drawn.append(terminal.paint(printable(place), "bold"))
+        for one in sorted(found, key=lambda each: _ORDER.index(each.severity)):
+            drawn += _finding(one, terminal, verbose)
+        drawn.append("")
+    return [*drawn, _summary(report)]
+
+
+def _finding(one: Finding, terminal: Terminal, verbose: bool) -> Iterator[str]:
+    head = terminal.paint(pad(one.severity, 7), _STYLES[one.severity])
+    first, *rest = wrap(printable(f"{one.field}: {one.message}"), terminal.width - 18, "")
+    yield f"  {head}  {one.id}  {first}"
+    for line in rest:
+        yield f"{'':18}{line}"
+    texts = [one.hint]
+    if verbose:
+        texts.append(f"source: {one.source}")
+        texts += [f"suppressed: {one.suppressed}"] if one.suppressed is not None else []
+    for text in texts:
+        for line in wrap(printable(text), terminal.width - 18, ""):
+            yield terminal.paint(f"{'':18}{line}", "dim")
+
+
+def _summary(report: LintReport) -> str:
+    counts = [(report.count(one), one) for one in ("error", "warning", "info")]
+    words = {"error": "error", "warning": "warning", "info": "note"}
+    named = [f"{count} {words[one]}{'s' * (count > 1)}" for count, one in counts if count]
+    suppressed = sum(one.suppressed is not None for one in report.findings)
+    named += [f"{suppressed} suppressed"] if suppressed else []
+    return ", ".join(named) if named else "no finding"
+
+
+def list_rules(terminal: Terminal) -> Iterator[str]:
+    """Every rule in a line."""
+    for rule in rules().values():
+        head = terminal.paint(pad(rule.severity, 7), _STYLES[rule.severity])
+        yield f"{rule.id}  {head}  {rule.title}"
+
+
+def explain_rule(rule: LintRule, terminal: Terminal) -> Iterator[str]:
+    """A rule in full, with an example that fires and one that does not."""
+    from qoslet.core.lint.examples import EXAMPLES
+
+    yield terminal.paint(f"{rule.id}  {rule.severity}: {rule.title}", "bold")
+    for text in (rule.why, f"Fix: {rule.fix}", f"Source: {rule.source}"):
+        yield from wrap(text, terminal.width, "")
+    example = EXAMPLES[rule.id]
+    for title, text in (("fires", example.fires), ("does not fire", example.quiet)):
+        yield ""
+        yield f"An example that {title}:"
+        yield from (f"  {line}" for line in text.strip().splitlines())

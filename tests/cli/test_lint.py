@@ -1,0 +1,172 @@
+"""``qoslet lint``: severities, suppressions, charts, and the documents of CI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.fixtures import run, write
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, annotations: {%s}}
+spec:
+  containers:
+  - {name: app, image: x, resources: {requests: {cpu: "500", memory: 64Mi}}}
+"""
+
+
+def findings(folder: Path, *arguments: str, code: int = 0, stdin: str = "") -> list[dict[str, Any]]:
+    done = run("lint", *arguments, "-o", "json", folder=folder, stdin=stdin)
+    assert (done.returncode, done.stderr) == (code, "")
+    found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    return found
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [one["id"] for one in found if one["suppressed"] is None]
+
+
+def test_a_manifest_needs_no_node(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % "")
+    found = findings(tmp_path, "web.yaml", code=1)
+    assert ids(found) == ["QL005", "QL022"]
+    assert found[0] == {
+        "id": "QL005",
+        "severity": "error",
+        "where": "web.yaml: Pod default/web: spec.containers[0].resources.requests.cpu",
+        "pod": "default/web",
+        "container": "app",
+        "field": "spec.containers[0].resources.requests.cpu",
+        "message": "requests 500 CPUs: 500m is 500 thousandths of one",
+        "hint": "Write m behind thousandths.",
+        "source": "Kubernetes: resource units",
+        "suppressed": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "code"),
+    [
+        ("QL005: a render farm", ["QL022"], 0),
+        ("QL005: a render farm; QL022: it is small", [], 0),
+        ("QL005: a farm\\nQL022: small", [], 0),
+        ("QL005", ["QL000", "QL005", "QL022"], 1),
+        ("QL005:", ["QL000", "QL005", "QL022"], 1),
+        ("QL999: why", ["QL000", "QL005", "QL022"], 1),
+        ("all: of it", ["QL000", "QL005", "QL022"], 1),
+        ("", ["QL005", "QL022"], 1),
+    ],
+)
+def test_a_finding_is_suppressed_with_a_reason(
+    tmp_path: Path, text: str, left: list[str], code: int
+) -> None:
+    (tmp_path / "web.yaml").write_text(POD % f'qoslet.dev/lint-ignore: "{text}"')
+    found = findings(tmp_path, "web.yaml", code=code)
+    assert ids(found) == left
+    assert {"QL005", "QL022"} <= {one["id"] for one in found}
+
+
+def test_the_annotation_is_known_to_other_commands(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')
+    _, _, *node = write(tmp_path)
+    done = run("plan", "web.yaml", *node, "-o", "json", folder=tmp_path)
+    assert "lint-ignore" not in done.stdout
+
+
+@pytest.mark.parametrize(("severity", "code"), [("error", 0), ("warning", 1), ("info", 1)])
+def test_it_fails_on_what_is_asked_for(tmp_path: Path, severity: str, code: int) -> None:
+    text = POD.replace('"500"', "500m") % ""
+    (tmp_path / "web.yaml").write_text(text)
+    assert ids(findings(tmp_path, "web.yaml", "--fail-on", severity, code=code)) == ["QL022"]
+
+
+def test_severities_are_configured(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % "")
+    config = (
+        "apiVersion: qoslet/v1\nkind: LintConfiguration\nseverities: {QL005: off, QL022: error}\n"
+    )
+    (tmp_path / "lint.yaml").write_text(config)
+    (one,) = findings(tmp_path, "web.yaml", "--config", "lint.yaml", code=1)
+    assert (one["id"], one["severity"]) == ("QL022", "error")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod", "expected a LintConfiguration"),
+        ("kind: LintConfiguration\nseverity: {}", "unknown field 'severity'"),
+        ("kind: LintConfiguration\nseverities: [QL001]", "must be an object"),
+        ("kind: LintConfiguration\nseverities: {QL0022: off}", "did you mean"),
+        ("kind: LintConfiguration\nseverities: {QL022: fatal}", "unknown severity 'fatal'"),
+        ("kind: LintConfiguration\nseverities: {QL022: [a]}", "unknown severity"),
+    ],
+)
+def test_a_bad_configuration_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "web.yaml").write_text(POD % "")
+    (tmp_path / "lint.yaml").write_text(text)
+    done = run("lint", "web.yaml", "--config", "lint.yaml", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_kubelet_configuration_alone(tmp_path: Path) -> None:
+    text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    (tmp_path / "kubelet.yaml").write_text(text)
+    write_node = write(tmp_path)
+    assert write_node
+    (tmp_path / "kubelet.yaml").write_text(text)
+    found = findings(tmp_path, "--node", "kubelet.yaml", "--node", "node.yaml")
+    assert {"QL120", "QL123"} <= set(ids(found))
+    assert all(one["pod"] is None for one in found)
+
+
+def test_a_chart_comes_by_standard_input(tmp_path: Path) -> None:
+    text = POD.replace('"500"', "500m") % ""
+    custom = "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: t}\nspec: {}\n"
+    found = findings(tmp_path, "-", stdin=f"{text}---\n{custom}")
+    assert ids(found) == ["QL022"]
+
+
+def test_sarif_names_rules_files_and_suppressions(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')
+    done = run("lint", "web.yaml", "-o", "sarif", folder=tmp_path)
+    (log,) = json.loads(done.stdout)["runs"]
+    results = {one["ruleId"]: one for one in log["results"]}
+    assert results["QL005"]["suppressions"][0]["justification"] == "a farm"
+    place = results["QL022"]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert (place, results["QL022"]["level"]) == ("web.yaml", "warning")
+    assert len(log["tool"]["driver"]["rules"]) >= 40
+
+
+def test_junit_counts_failures_and_skips(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')
+    done = run("lint", "web.yaml", "-o", "junit", folder=tmp_path)
+    suite = ElementTree.fromstring(done.stdout)[0]
+    counted = {key: suite.get(key) for key in ("tests", "failures", "skipped")}
+    assert counted == {"tests": "2", "failures": "1", "skipped": "1"}
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    text = POD % 'qoslet.dev/lint-ignore: "QL005: \\e[31mred\\u0007 <b>]]>"'
+    (tmp_path / "web.yaml").write_text(text)
+    for form in ("table", "sarif", "junit", "json"):
+        done = run("lint", "web.yaml", "-v", "-o", form, folder=tmp_path)
+        assert "\x1b" not in done.stdout
+        assert "\x07" not in done.stdout
+    ElementTree.fromstring(run("lint", "web.yaml", "-o", "junit", folder=tmp_path).stdout)
+
+
+def test_rules_are_listed_and_explained(tmp_path: Path) -> None:
+    listed = run("lint", "--rules").stdout.splitlines()
+    assert len(listed) >= 40
+    for line in listed[::7]:
+        done = run("lint", "--explain", line.split()[0].lower())
+        assert done.returncode == 0
+        assert "An example that does not fire:" in done.stdout
