@@ -65,6 +65,17 @@ def audit_machine(
     """Compare this machine with a plan. ``again`` plans once more, where the pods can be asked for
     again; ``allocated`` with the resources that the statuses say are allocated, for resizes on
     their way. Raises CannotDo where nothing can be read."""
+    source, mounts = machine_source(plan)
+
+    def replan() -> Plan:
+        return own_containers(again() if again is not None else plan)
+
+    return audit_source(own_containers(plan), source, mounts, replan, allocated)
+
+
+def machine_source(plan: Plan) -> tuple[LiveSource, Mapping[str, str]]:
+    """This machine as the source for a plan, and its mounts. Raises CannotDo where it is another
+    machine than the plan's."""
     from qoslet.app.node import needs_linux
     from qoslet.host.cgroupfs.audit_reader import CgroupReader
     from qoslet.host.cgroupfs.mounted import mounted
@@ -79,12 +90,8 @@ def audit_machine(
             hint="remove host.hierarchy or --hierarchy",
         )
     mounts = here.mounts if here.hierarchy == "v1" else {"unified": here.unified or ""}
-    source = LiveMachine(CgroupReader(here.hierarchy, mounts), plan.node.driver == "systemd")
-
-    def replan() -> Plan:
-        return own_containers(again() if again is not None else plan)
-
-    return audit_source(own_containers(plan), source, mounts, replan, allocated)
+    reader = CgroupReader(here.hierarchy, mounts)
+    return LiveMachine(reader, plan.node.driver == "systemd"), mounts
 
 
 def audit_source(
@@ -98,18 +105,25 @@ def audit_source(
 ) -> Audited:
     """Compare a source with a plan. What is off is looked at again after ``pause``, with the plan
     that ``again`` gives; without ``again`` the source does not change. Raises CannotDo."""
-    report = _look(plan, source, mounts)
+    report = look(plan, source, mounts)[1]
     if again is not None and report.findings:
         pause(AGAIN_SECONDS)
         plan = again()
-        report = settled(report, _look(plan, source, mounts))
+        report = settled(report, look(plan, source, mounts)[1])
     if allocated is not None and any(one.counts for one in report.findings):
         report = without_resizes(report, plan, allocated())
     return Audited(plan, report)
 
 
-def _look(plan: Plan, source: LiveSource, mounts: Mapping[str, str]) -> AuditReport:
-    live = source.read(read_request(plan))
+def look(
+    plan: Plan,
+    source: LiveSource,
+    mounts: Mapping[str, str],
+    more: Mapping[str, tuple[str, ...]] | None = None,
+) -> tuple[LiveTree, AuditReport]:
+    """Read a source once, and compare it with a plan. ``more`` are files to read, too, by the name of
+    their cgroup."""
+    live = source.read(read_request(plan, more or {}))
     units: Mapping[str, Units] = {}
     unread: tuple[Unread, ...] = ()
     names, properties = unit_names(plan, live)
@@ -118,7 +132,7 @@ def _look(plan: Plan, source: LiveSource, mounts: Mapping[str, str]) -> AuditRep
     except CannotDo as error:
         unread = (Unread("", "unit properties", str(error)),)
     report = audit(plan, live, units, mounts)
-    return replace(report, unread=(*report.unread, *unread))
+    return live, replace(report, unread=(*report.unread, *unread))
 
 
 def audit_inputs(args: argparse.Namespace) -> Audited:

@@ -130,6 +130,11 @@ class KubeletTree:
             self.plan, source, self.mounts, lambda: self.plan, pause=lambda _seconds: None
         ).report
 
+    def pod(self, number: int) -> str:
+        """The path of a pod's cgroup."""
+        pods = [one.path for one in self.plan.cgroups if one.level == "pod"]
+        return pods[number] or ""
+
     def end(self) -> None:
         """End the processes."""
         for process in self.processes.values():
@@ -185,8 +190,10 @@ def _value(tree: KubeletTree, chance: random.Random) -> Change:
     value = chance.choice([one for one in VALUES[setting.file] if one != setting.applied])
     path = cgroup.path or ""
     before = tree.write(path, setting.file, value)
+    # where the plan writes that there is no limit, one was left: a resize cannot remove limits
+    verdict = "stale" if setting.applied in ("-1", "max 100000") else "drift"
     return Change(
-        f"{path}/{setting.file} = {value}", "drift", path, setting.file,
+        f"{path}/{setting.file} = {value}", verdict, path, setting.file,
         lambda: tree.write(path, setting.file, before),
     )  # fmt: skip
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qoslet.app.live_values import live_values
+from qoslet.core.explain.explain import explain
 from qoslet.core.node.node import Hierarchy
+from qoslet.render.documents.explanation import explanation_document
+from qoslet.render.terminal import Terminal
+from qoslet.render.text.explanation import draw
 from tests.contract.drivers import real
 from tests.live.audit.kubelet_tree import KubeletTree, changes
 
@@ -45,5 +51,36 @@ def test_every_change_is_found_and_named_right(
             assert missed == []
             record_property("compared", clean.compared * done)
             record_property("driver", "cgroupfs")
+        finally:
+            tree.end()
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_explain_shows_what_stands_beside_the_derivation(
+    hierarchy: Hierarchy, tmp_path: Path
+) -> None:
+    file = "cpu.shares" if hierarchy == "v1" else "cpu.weight"
+    with real(hierarchy) as bench:
+        tree = KubeletTree(bench, tmp_path)
+        try:
+            container, pod = "default/p0/c0", f"{tree.directory(tree.pod(0), 'cpu')}"
+            for target, value in ((container, None), (pod, None), (pod, "77")):
+                if value is not None:
+                    tree.write(tree.pod(0), file, value)
+                answer = explain(tree.plan, target, file)
+                found = live_values(answer)
+                (group,) = answer.groups
+                wanted = group.values[0].value if value is None else value
+                live = found[group.cgroup.name, file]
+                assert (live.found, live.verdict) == (wanted, value and "drift"), target
+                shown = " ".join(draw(answer, Terminal(), True, False, found))
+                assert f"live     {wanted}: " in shown
+                assert ("drift" in shown) == (value is not None)
+                document: Any = explanation_document(answer, found)
+                row = document["cgroups"][0]["values"][0]["live"]
+                assert (row["found"], row["verdict"]) == (wanted, live.verdict)
+            absent = explain(tree.plan, container, "memory.high")
+            (live,) = live_values(absent).values()
+            assert live.found == (None if hierarchy == "v1" else "max")
         finally:
             tree.end()

@@ -20,6 +20,13 @@ from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
+
+    from qoslet.app.inputs import Inputs
+    from qoslet.core.explain.explain import Explanation
+    from qoslet.core.explain.live_value import LiveValue
+
+    LiveValues = Mapping[tuple[str, str], LiveValue]
 
 FORMS = ("text", "json", "yaml")
 USAGE = "[OPTION]... POD[/CONTAINER]|/CGROUP [CGROUP-FILE] -f FILE"
@@ -29,6 +36,8 @@ examples:
   qoslet explain web/app memory.high -f pods.yaml --node node.yaml
   qoslet explain deployment/web memory.max -f deployment.yaml --node node.yaml
   qoslet explain -n shop web/app -f pods.yaml --node node.yaml -o json
+  qoslet explain --live web/app memory.high
+  qoslet explain /sys/fs/cgroup/kubepods.slice/memory.max --live
   qoslet explain /kubepods/burstable cpu.weight -f pods.yaml --node node.yaml
 
 exit code: 0 done, 2 bad input, or an unknown or ambiguous name, 3 not possible here
@@ -74,20 +83,46 @@ def run(args: argparse.Namespace) -> int:
 
         hint = "qoslet explain web/app memory.high -f pods.yaml"
         raise BadInput("name a pod, a container or a cgroup", where="POD", hint=hint)
-    from qoslet.app.inputs import read
     from qoslet.core.explain.explain import explain
 
-    made = read(args, args.filename).plan()
-    answer = explain(made, args.target, args.file, args.namespace)
+    made = _inputs(args).plan()
+    file = args.file or _file_of(args.target, made.node.hierarchy)
+    answer = explain(made, args.target, file, args.namespace)
+    found = _live(answer) if args.given_live else None
     if args.output == "text":
         from qoslet.render.text.explanation import draw
 
         shown = screen(args)
-        emit_lines(draw(answer, shown, args.verbose or args.file is not None, args.exact), shown)
+        emit_lines(draw(answer, shown, args.verbose or file is not None, args.exact, found), shown)
         return EXIT_OK
     from qoslet.render.documents import plan
     from qoslet.render.documents.explanation import explanation_document
 
-    document = explanation_document(answer)
+    document = explanation_document(answer, found)
     emit(plan.encode(document) if args.output == "json" else plan.encode_yaml(document))
     return EXIT_OK
+
+
+def _inputs(args: argparse.Namespace) -> Inputs:
+    """What is read; ``given_live`` keeps whether values of this machine are asked for."""
+    args.given_live = args.live
+    if args.live:
+        from qoslet.app.live_values import live_inputs
+
+        return live_inputs(args)
+    from qoslet.app.inputs import read
+
+    return read(args, args.filename)
+
+
+def _file_of(target: str, hierarchy: str) -> str | None:
+    """The file that a path below the mount ends in."""
+    from qoslet.core.cgroup.mount_path import cgroup_of
+
+    return cgroup_of(target, hierarchy)[1] or None
+
+
+def _live(answer: Explanation) -> LiveValues:
+    from qoslet.app.live_values import live_values
+
+    return live_values(answer)

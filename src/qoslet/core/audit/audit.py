@@ -30,8 +30,10 @@ from qoslet.core.cgroup.names import is_below
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 
-def read_request(plan: Plan) -> ReadRequest:
-    """What has to be read for the audit of a plan."""
+def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) -> ReadRequest:
+    """What has to be read for the audit of a plan, with ``more`` files by the name of their
+    cgroup."""
+    more = more or {}
     context = _context(plan, LiveTree({}), {}, {})
     files: dict[str, tuple[str, ...]] = {}
     oom: list[str] = []
@@ -41,6 +43,7 @@ def read_request(plan: Plan) -> ReadRequest:
         if cgroup.path is None:
             continue
         names = [setting.file for setting in cgroup.settings]
+        names += more.get(cgroup.name, ())
         names += may_be_left(context.level(cgroup), hierarchy)
         if cgroup.level != "container" and hierarchy == "v2":
             names.append(SUBTREE)

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
-from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.audit.live import LiveCgroup, LiveTree
+from qoslet.core.audit.repair import Repair
 from qoslet.core.cgroup.names import (
     SLICE,
     concrete,
@@ -18,7 +19,7 @@ from qoslet.core.cgroup.names import (
     root_of,
     to_cgroupfs,
 )
-from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CONMON = "crio-conmon-"
 """Scopes of CRI-O's monitors stand beside the containers."""
@@ -66,6 +67,13 @@ def match(context: AuditContext) -> MatchedGroups:
             if one is not None and sandbox is not None:
                 planned[one] = replace(sandbox, path=one, unit=_unit(context, one))
     return MatchedGroups(planned, tuple(surplus), tuple(unknown))
+
+
+def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
+    """The paths of the plan's cgroups by their names, as far as they are known, those of sandboxes
+    in a tree that was read, too."""
+    context = AuditContext(plan, live, {}, Repair(plan.node.hierarchy, {}))
+    return {cgroup.name: path for path, cgroup in match(context).planned.items()}
 
 
 def _has_sandboxes(context: AuditContext) -> bool:

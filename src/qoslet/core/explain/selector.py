@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.interface_files import KNOBS
+from qoslet.core.cgroup.mount_path import cgroup_of
 from qoslet.core.explain.absent_windows import WINDOWS_FIELDS
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import BadInput
@@ -76,7 +77,7 @@ def _spellings(pod: Pod, container: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def _by_name(plan: Plan, target: str) -> list[Cgroup]:
-    name = target.rstrip("/") or "/"
+    name = cgroup_of(target, plan.node.hierarchy)[0].rstrip("/") or "/"
     cgroups = [c for c in plan.cgroups if name in (c.name, c.path)]
     if cgroups:
         return cgroups

@@ -14,11 +14,17 @@ from qoslet.render.documents.plan import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from qoslet.core.explain.explain import Explanation, Group, Value
+    from qoslet.core.explain.live_value import LiveValue
+
+    Live = Mapping[tuple[str, str], LiveValue]
 
 
-def explanation_document(explanation: Explanation) -> Document:
-    """The whole answer. ``value`` is null where a file is not written."""
+def explanation_document(explanation: Explanation, live: Live | None = None) -> Document:
+    """The whole answer. ``value`` is null where a file is not written; ``live`` are this machine's
+    values by cgroup name and file."""
     plan, pod = explanation.plan, explanation.pod
     properties = Properties(plan)
     return {
@@ -38,11 +44,11 @@ def explanation_document(explanation: Explanation) -> Document:
             "guard": guard_block(explanation.guard),
             "findings": [problem_row(row) for row in explanation.findings],
         },
-        "cgroups": [_group(group, properties) for group in explanation.groups],
+        "cgroups": [_group(group, properties, live) for group in explanation.groups],
     }
 
 
-def _group(group: Group, properties: Properties) -> Document:
+def _group(group: Group, properties: Properties, live: Live | None) -> Document:
     cgroup = group.cgroup
     return {
         "name": cgroup.name,
@@ -51,7 +57,25 @@ def _group(group: Group, properties: Properties) -> Document:
         "path": cgroup.path,
         "unit": cgroup.unit,
         "container": cgroup.container.name if cgroup.container is not None else None,
-        "values": [_value(value, properties) for value in group.values],
+        "values": [
+            _value(value, properties) | _found(live, cgroup.name, value.file)
+            for value in group.values
+        ],
+    }
+
+
+def _found(live: Live | None, name: str, file: str) -> Document:
+    """What the file holds on this machine, where that was asked for."""
+    found = None if live is None else live.get((name, file))
+    if found is None:
+        return {}
+    return {
+        "live": {
+            "found": found.found,
+            "error": found.error or None,
+            "verdict": found.verdict,
+            "property": found.property_text,
+        }
     }
 
 

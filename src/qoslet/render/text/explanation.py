@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +15,9 @@ from qoslet.render.units import memory
 if TYPE_CHECKING:
     from qoslet.core.explain.explain import Alternative, Explanation, Group, Value
     from qoslet.core.explain.inputs import Fact
+    from qoslet.core.explain.live_value import LiveValue
+
+    Live = Mapping[tuple[str, str], LiveValue]
 
 _AXES = {
     "kubernetes": "other releases",
@@ -25,8 +28,15 @@ _KEY = 9
 """Columns of the words before the lines of one value."""
 
 
-def draw(explanation: Explanation, terminal: Terminal, full: bool, exact: bool) -> list[str]:
-    """The whole answer; ``full`` gives every detail of each value."""
+def draw(
+    explanation: Explanation,
+    terminal: Terminal,
+    full: bool,
+    exact: bool,
+    live: Live | None = None,
+) -> list[str]:
+    """The whole answer; ``full`` gives every detail of each value. ``live`` are this machine's values
+    by cgroup name and file."""
     single = full and all(len(group.values) == 1 for group in explanation.groups)
     drawn = _pod(explanation, terminal, with_facts=not single)
     for group in explanation.groups:
@@ -34,9 +44,9 @@ def draw(explanation: Explanation, terminal: Terminal, full: bool, exact: bool) 
             continue
         drawn += ["", *_heading(group, terminal, explanation.plan.is_windows(group.cgroup))]
         if not full:
-            drawn += _short(group, terminal, exact)
+            drawn += _short(group, terminal, exact, live)
         for value in group.values if full else ():
-            drawn += ["", *_full(value, terminal, exact)]
+            drawn += ["", *_full(value, terminal, exact, _found(live, group, value))]
         if not group.values:
             drawn.append(terminal.paint("  no file is written", "dim"))
     return drawn[1:] if drawn and not drawn[0] else drawn
@@ -99,15 +109,32 @@ def _units(file: str, text: str) -> str:
     return memory(text)
 
 
-def _brief(values: Sequence[Value], exact: bool) -> list[tuple[str, str]]:
+def _found(live: Live | None, group: Group, value: Value) -> str:
+    """What the file holds on this machine, in a few words; empty where that was not asked for."""
+    found = None if live is None else live.get((group.cgroup.name, value.file))
+    if found is None:
+        return ""
+    text = "the file does not exist" if found.found is None else printable(found.found)
+    if found.error:
+        return printable(found.error)
+    judged = f": {found.verdict}, see qoslet audit" if found.verdict else ": as planned"
+    if found.property_text is not None:
+        judged += f" (systemd has {printable(found.property_text)})"
+    return f"{text}{judged}"
+
+
+def _brief(group: Group, exact: bool, live: Live | None) -> list[tuple[str, str]]:
     """``file = value`` and its reason; hugepage files of one value are one line."""
     found: list[tuple[str, str]] = []
     huge: dict[str, list[Value]] = {}
-    for value in values:
+    for value in group.values:
         if value.file.startswith("hugetlb.") and not exact:
             huge.setdefault(human(value, exact), []).append(value)
         else:
             because = value.because if value.lost is None else f"{value.because}; {value.lost}"
+            there = _found(live, group, value)
+            there = there.rpartition(": ")[2] if there.endswith(": as planned") else there
+            because = f"{because}; on this node {there}" if there else because
             found.append((f"{value.file} = {human(value, exact)}", printable(because)))
     for text, same in huge.items():
         name = same[0].file if len(same) == 1 else f"hugetlb.* ({len(same)} files)"
@@ -115,8 +142,8 @@ def _brief(values: Sequence[Value], exact: bool) -> list[tuple[str, str]]:
     return found
 
 
-def _short(group: Group, terminal: Terminal, exact: bool) -> Iterator[str]:
-    rows = _brief(group.values, exact)
+def _short(group: Group, terminal: Terminal, exact: bool, live: Live | None) -> Iterator[str]:
+    rows = _brief(group, exact, live)
     width = max((display_width(head) for head, _ in rows), default=0)
     beside = terminal.width >= UNLIMITED or width + 40 <= terminal.width
     for head, because in rows:
@@ -142,11 +169,13 @@ def _rows(key: str, texts: Sequence[str], terminal: Terminal) -> Iterator[str]:
             first = False
 
 
-def _full(value: Value, terminal: Terminal, exact: bool) -> Iterator[str]:
+def _full(value: Value, terminal: Terminal, exact: bool, live: str) -> Iterator[str]:
     style = ("bold", "yellow") if value.value is None else ("bold",)
     sign = ":" if value.value is None else " ="
     yield f"  {terminal.paint(f'{value.file}{sign} {human(value, exact)}', *style)}"
     yield from _rows("because", [printable(value.because)], terminal)
+    if live:
+        yield from _rows("live", [live], terminal)
     if value.standing is not None:
         yield from _rows("effect", [printable(value.standing)], terminal)
     yield from _rows("from", list(_facts(value.facts)), terminal)

@@ -78,6 +78,15 @@ class ExplanationCgroup(TypedDict):
     values: list[ExplanationValue]
 
 
+class ExplanationValueLive(TypedDict):
+    """``ExplanationValueLive`` in the document."""
+
+    found: str | None
+    error: str | None
+    verdict: str | None
+    property: str | None
+
+
 class ExplanationValue(TypedDict):
     """``ExplanationValue`` in the document."""
 
@@ -204,6 +213,7 @@ class ExplanationValue(TypedDict):
     alternatives: list[ExplanationAlternative]
     worth: NotRequired[int | None]
     standing: NotRequired[str | None]
+    live: NotRequired[ExplanationValueLive]
 
 
 class ExplanationInput(TypedDict):
