@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from docs.specimens import asked, pod, pods_of
 from qoslet.core.node.resolve import Flags, Probed, node_from
-from qoslet.core.plan.effective_memory import key_of, standings
+from qoslet.core.plan.effective_memory import standings
 from qoslet.core.plan.plan import plan
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, key_of
 from qoslet.core.rules.memory import high_1_22, high_1_27
 
 MI = 1 << 20

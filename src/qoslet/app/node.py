@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.validation.unasked_refusals import unasked_refusals
-from qoslet.core.pressure.throttle_guard import Mode, default_mode
+from qoslet.core.pressure.guard_mode import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.errors import CannotDo

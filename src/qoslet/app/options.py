@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from qoslet.core.node.flags import Flags
-    from qoslet.core.pressure.throttle_guard import Mode
+    from qoslet.core.pressure.guard_mode import Mode
     from qoslet.core.reconcile.limit_shrink import Shrink
 
 OCI = ("runc", "crun")

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.guard_decision import GrowthBounds, GuardDecision, answer, spare_bytes
+from qoslet.core.pressure.guard_mode import default_mode
 from qoslet.core.pressure.guard_report import GuardRow
 from qoslet.core.pressure.headroom import Headroom
 from qoslet.core.pressure.throttle_guard import (
     GUARD_POLICY,
     HighOverride,
-    default_mode,
     lowered_high,
     may_restore,
     raised_seconds,

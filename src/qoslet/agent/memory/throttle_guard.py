@@ -22,8 +22,9 @@ from qoslet.core.memory.rows import TrackedCgroup, WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide
+from qoslet.core.pressure.guard_mode import Mode
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
-from qoslet.core.pressure.throttle_guard import HighOverride, Mode
+from qoslet.core.pressure.throttle_guard import HighOverride
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 CALM_SECONDS = 5.0

@@ -6,8 +6,9 @@ from typing import Literal
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.effective_protection import Overcommit
-from qoslet.core.plan.effective_memory import Standing, named
+from qoslet.core.plan.effective_memory import Standing
 from qoslet.core.plan.full_node import Limit
+from qoslet.core.resources.cgroup_tree import named
 
 PROTECTING = ("memory.min", "memory.low")
 LIMITING = ("memory.high", "memory.max")

@@ -17,7 +17,7 @@ from qoslet.core.explain.absent_windows import WINDOWS_FIELDS, windows_absent
 from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
 from qoslet.core.explain.inputs import Fact, facts, origin, refusals
 from qoslet.core.explain.selector import OOM, known_file, select
-from qoslet.core.plan.effective_memory import Standing, key_of, standings
+from qoslet.core.plan.effective_memory import Standing, standings
 from qoslet.core.plan.memory_annotation_effects import (
     GuardMode,
     findings,
@@ -28,7 +28,7 @@ from qoslet.core.plan.plan import plan as planned
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.file_writers import Level, resets, writer_of
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, key_of
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.resources.pod_template import as_release_sees, without_copied_requests
 from qoslet.core.resources.qos_cgroups import numbers_of

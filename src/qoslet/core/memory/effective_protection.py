@@ -10,13 +10,15 @@ Documentation/admin-guide/cgroup-v2.rst "Memory Interface Files".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.cgroup.names import is_below
-from qoslet.core.memory.sample import MemorySample
+
+if TYPE_CHECKING:
+    from qoslet.core.memory.sample import MemorySample
 
 PAGE = 4096
 

@@ -26,7 +26,7 @@ from qoslet.core.memory.effective_protection import (
 from qoslet.core.node.node import HostFacts
 from qoslet.core.plan.full_node import Filled, Limit, fill
 from qoslet.core.quantity import ZERO
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, key_of
 
 _ATTRIBUTE = {"memory.min": "min", "memory.low": "low"}
 _FILES = ("memory.min", "memory.low", "memory.high", "memory.max")
@@ -62,18 +62,6 @@ class Standing(Struct, frozen=True):
 def recursive(host: HostFacts) -> bool:
     """Whether the hierarchy is known to be mounted with ``memory_recursiveprot``."""
     return host.hierarchy == "v2" and "memory_recursiveprot" in host.mounts
-
-
-def key_of(cgroup: Cgroup) -> str:
-    """The group's name, made unique where containers of many pods stand side by side."""
-    if cgroup.container is None or cgroup.pod is None:
-        return cgroup.name
-    return f"{cgroup.name}\0{cgroup.pod.uid}"
-
-
-def named(key: str) -> str:
-    """The group's name of its key."""
-    return key.partition("\0")[0]
 
 
 def standings(plan: Plan) -> dict[str, Standing]:

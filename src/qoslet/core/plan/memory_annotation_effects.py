@@ -20,7 +20,7 @@ from qoslet.core.api.memory_annotations import (
 )
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.api.schema import child
-from qoslet.core.pressure.throttle_guard import Mode, default_mode
+from qoslet.core.pressure.guard_mode import Mode, default_mode
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.pressure.guard_decision import Answer
-from qoslet.core.pressure.throttle_guard import Mode
+from qoslet.core.pressure.guard_mode import Mode
 
 
 class GuardRow(Struct, frozen=True):

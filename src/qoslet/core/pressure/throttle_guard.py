@@ -5,26 +5,11 @@ The planned value comes back once the cgroup has fitted below it for a while.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.versions.kubernetes import MemoryQosVariant
-
-Mode = Literal["off", "observe", "act"]
-MODES: tuple[Mode, ...] = ("off", "observe", "act")
-
-
-def default_mode(variant: MemoryQosVariant) -> Mode:
-    """The mode if none is configured: ``act`` with the variant ``qoslet``, ``observe`` with the
-    others."""
-    if variant == "off":
-        return "off"
-    return "act" if variant == "qoslet" else "observe"
-
 
 _MIB = 1 << 20
 

@@ -113,3 +113,15 @@ class Plan(Struct, frozen=True):
 
 
 __all__ = ["Cgroup", "Level", "Plan", "PlannedPod", "Rule", "Setting", "Writer"]
+
+
+def key_of(cgroup: Cgroup) -> str:
+    """The group's name, made unique where containers of many pods stand side by side."""
+    if cgroup.container is None or cgroup.pod is None:
+        return cgroup.name
+    return f"{cgroup.name}\0{cgroup.pod.uid}"
+
+
+def named(key: str) -> str:
+    """The group's name of its key."""
+    return key.partition("\0")[0]

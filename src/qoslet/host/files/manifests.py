@@ -25,7 +25,6 @@ from qoslet.core.api.manifest import Loaded, Options, pods_from
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
-from qoslet.host.files.manifest_names import CHART_FILE, directory_entries, searched
 
 FAULTS_MAX = 100
 """Faults that are listed; the rest is counted."""
@@ -46,12 +45,13 @@ def load(
     """The pods of all ``paths``: files, directories (``recursive``: with those below) or ``-``.
 
     ``stdin`` is what ``-`` reads, the process's own by default. With ``root_check`` a path that
-    another user can change is refused while running as root. Raises BadInputs with every fault,
-    in the order of the paths.
+    another user can change is refused while running as root. Raises BadInputs with all faults.
     """
     strict = root_check and os.geteuid() == 0
     loaded = _loaded(documents_of(paths, stdin, strict, recursive=recursive), options)
     if loaded.faults and loaded.faults[0].fault_code is FaultCode.NO_POD:
+        from qoslet.host.files.manifest_names import searched
+
         loaded.faults[0] = no_pod(loaded.problems, *searched(paths, recursive), loaded.files)
     return _sound(loaded)
 
@@ -161,6 +161,8 @@ def _stdin_documents(stdin: IO[bytes] | None) -> Iterator[Document | BadInput]:
 def _directory_documents(
     path: str, strict: bool, bounds: FileLimits, recursive: bool
 ) -> Iterator[Document | BadInput]:
+    from qoslet.host.files.manifest_names import CHART_FILE, directory_entries
+
     try:
         names, below = directory_entries(path, strict, recursive)
         if CHART_FILE in names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Collection
 
@@ -28,11 +27,14 @@ def keepers_of(folder: str) -> list[int]:
 
 def wake(pids: Collection[int]) -> list[int]:
     """Let keepers go on that are stopped; which ones were."""
-    return [pid for pid in pids if _state(pid) in "tT" and _send(pid, signal.SIGCONT)]
+    return [pid for pid in pids if _state(pid) in "tT" and _go_on(pid)]
 
 
 def end(folder: str, pids: Collection[int], seconds: float = 2.0) -> list[int]:
     """Kill keepers of a folder, whose containers go on without them; those that have ended."""
+    # imported where there is one: its tables of names cost as much as ten modules
+    import signal
+
     ended = []
     for pid in pids:
         try:
@@ -71,10 +73,12 @@ def _state(pid: int) -> str:
         return "-"
 
 
-def _send(pid: int, number: signal.Signals) -> bool:
-    """Send a signal to a keeper; whether it got it."""
+def _go_on(pid: int) -> bool:
+    """Tell a keeper to go on; whether it was told."""
+    import signal
+
     try:
-        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)
     except OSError:
         return False
     return True

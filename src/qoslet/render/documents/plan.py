@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from msgspec import json
 
 from qoslet.core.node.node import allocatable, enforced
-from qoslet.core.plan.effective_memory import key_of, named, standings
 from qoslet.core.plan.memory_annotation_effects import guard_mode
+from qoslet.core.resources.cgroup_tree import key_of, named
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.resources.pod_template import is_windows
 
@@ -138,7 +138,12 @@ def cgroup_block(
 
 def standings_of(plan: Plan) -> Mapping[str, Standing]:
     """What the memory values are worth; empty where Memory QoS is off."""
-    return standings(plan) if node_policy(plan.node).memory_qos != "off" else {}
+    if node_policy(plan.node).memory_qos == "off":
+        return {}
+    # imported where a plan has values to judge
+    from qoslet.core.plan.effective_memory import standings
+
+    return standings(plan)
 
 
 def plan_document(plan: Plan) -> Document:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from qoslet.core.cgroup.names import QOS_DIRECTORY
 from qoslet.core.node.node import allocatable, enforced
-from qoslet.core.plan.effective_memory import key_of, named
+from qoslet.core.resources.cgroup_tree import key_of, named
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
 from qoslet.render.text.columns import (
     COLUMNS,
