@@ -42,7 +42,7 @@ def look(machine: Path, pid: int | None = None, **credentials: str) -> FoundNode
 
 
 def states(found: FoundNode) -> dict[str, str]:
-    return {row.topic: row.state for row in found.notes}
+    return {row.topic: row.state for row in found.notes if row.topic != "kubelet runtime"}
 
 
 def own(found: FoundNode) -> dict[str, object]:

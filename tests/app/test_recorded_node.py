@@ -71,7 +71,8 @@ def found(tmp_path: Path) -> Iterator[FoundNode]:
 
 def test_the_live_node_is_planned(found: FoundNode) -> None:
     """The values are those that its cgroups had."""
-    assert [row.state for row in found.notes] == ["ok"] * 4
+    assert [row.state for row in found.notes] == [*["ok"] * 4, "unknown"]
+    assert found.notes[-1].value == "unix:///srv/kubelet/cd.sock is not there"
     assert found.name == "n1"
     assert found.pods is not None
     machine = b"{apiVersion: qoslet/v1, kind: Node, capacity: {cpu: 2, memory: 24684096Ki, pid: 32768}, host: {hierarchy: v1}}"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from qoslet.app.kubelet_runtime import (
+    KubeletRuntime,
+    completed,
+    kubelet_runtime,
+    pods_of_manifests,
+)
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.documents.reader import KUBELET_API
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.versions.kubernetes import NEWEST
 from qoslet.errors import BadInput, CannotDo
@@ -67,11 +75,31 @@ def find_node(options: KubeletOptions) -> FoundNode:
     process = _chosen(options)
     read = configuration(process)
     answers = _asked(process, read, options)
-    name = _node_name(answers)
-    documents = _documents(process, read, answers, name)
-    pods = (answers.places["/pods"], answers.pods) if answers.pods is not None else None
-    notes = (_kubelet_note(process, answers, name), *_notes(process, read, answers))
+    fields = _fields(read, answers)
+    runtime = kubelet_runtime(process, fields)
+    pods = None
+    if answers.pods is not None:
+        pods = answers.places["/pods"], completed(answers.pods, runtime)
+    else:
+        host = read.command.path("hostname-override") or _host_name()
+        pods = pods_of_manifests(process, fields, runtime, host)
+    name = None if pods is None else _node_name(pods[1])
+    documents = _documents(process, read, answers, name, runtime)
+    notes = (
+        _kubelet_note(process, answers, name),
+        _configuration_note(process, read, answers),
+        _pods_note(answers, pods),
+        _release_note(answers),
+        runtime.note,
+    )
     return FoundNode(process.pid, name, documents, pods, notes)
+
+
+def _fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:
+    """The configuration as far as it is known."""
+    if answers.configz is not None:
+        return answers.configz
+    return read.effective.document if read.effective is not None else {}
 
 
 def kubelet_options(values: object) -> KubeletOptions:
@@ -158,12 +186,10 @@ def _host_name() -> str:
     return socket.gethostname().strip().lower()
 
 
-def _node_name(answers: KubeletAnswer) -> str | None:
+def _node_name(pods: bytes) -> str | None:
     """The node's name, as its pods name it."""
-    if answers.pods is None:
-        return None
     try:
-        found = msgspec.json.decode(answers.pods, type=_PodList)
+        found = msgspec.json.decode(pods, type=_PodList)
     except msgspec.ValidationError:
         return None
     names = {one.spec.nodeName for one in found.items or () if one.spec and one.spec.nodeName}
@@ -171,7 +197,11 @@ def _node_name(answers: KubeletAnswer) -> str | None:
 
 
 def _documents(
-    process: KubeletProcess, read: Configuration, answers: KubeletAnswer, name: str | None
+    process: KubeletProcess,
+    read: Configuration,
+    answers: KubeletAnswer,
+    name: str | None,
+    runtime: KubeletRuntime,
 ) -> tuple[tuple[str, Any], ...]:
     """Configuration as /configz has it, else as flags and files make it; and what qoslet's own Node
     document says besides."""
@@ -180,12 +210,24 @@ def _documents(
         documents.append((answers.places["/configz"], {"kubeletconfig": answers.configz}))
     elif read.effective is not None:
         documents += [(one.where, one.document) for one in read.effective.sources()]
+        if runtime.driver and _asks_runtime_for_driver(answers.release):
+            head = {"apiVersion": KUBELET_API, "kind": "KubeletConfiguration"}
+            documents.append((runtime.endpoint, {**head, "cgroupDriver": runtime.driver}))
     own: dict[str, Any] = {"apiVersion": "qoslet/v1", "kind": "Node"}
     if name is not None:
         own["metadata"] = {"name": name}
     own["kubernetes"] = _release(answers)
+    if runtime.name:
+        own["runtime"] = runtime.name
     documents.append((answers.places.get("/metrics", f"process {process.pid}"), own))
     return tuple(documents)
+
+
+def _asks_runtime_for_driver(release: str | None) -> bool:
+    """Whether a kubelet takes its driver from the runtime: gate KubeletCgroupDriverFromCRI, on since
+    1.31."""
+    minor = (release or f"1.{NEWEST}").split(".")[1].rstrip("+")
+    return minor.isdigit() and int(minor) >= 31
 
 
 def _release(answers: KubeletAnswer) -> str:
@@ -196,14 +238,6 @@ def _release(answers: KubeletAnswer) -> str:
 def _kubelet_note(process: KubeletProcess, answers: KubeletAnswer, name: str | None) -> Finding:
     said = [f"{process.name} (process {process.pid})", answers.release, name and f"node {name}"]
     return Finding("kubelet", "ok", ", ".join(filter(None, said)))
-
-
-def _notes(process: KubeletProcess, read: Configuration, answers: KubeletAnswer) -> list[Finding]:
-    return [
-        _configuration_note(process, read, answers),
-        _pods_note(answers),
-        _release_note(answers),
-    ]
 
 
 def _configuration_note(
@@ -227,11 +261,14 @@ def _configuration_note(
     return Finding(topic, "ok", value, f"not from /configz: {why[0]}" if why[0] else "", why[1])
 
 
-def _pods_note(answers: KubeletAnswer) -> Finding:
+def _pods_note(answers: KubeletAnswer, pods: tuple[str, bytes] | None) -> Finding:
     topic = PODS
+    message, hint = _why(answers.why_not("/pods"))
     if answers.has("/pods"):
         return Finding(topic, "ok", f"from {answers.places['/pods']}")
-    message, hint = _why(answers.why_not("/pods"))
+    if pods is not None:
+        value = f"from the static manifests in {pods[0]} and the container runtime"
+        return Finding(topic, "ok", value, f"not from /pods: {message}" if message else "", hint)
     return Finding(topic, "missing", message or "cannot be asked for", "give them with -f", hint)
 
 

@@ -1,0 +1,151 @@
+"""The container runtime of a kubelet that was found: its version for the plan, and its containers for
+pods whose statuses lack their IDs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.api.schema import DECODE_ERRORS
+from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.running_kubelet.containers import (
+    RuntimeContainer,
+    RuntimeSandbox,
+    static_pods,
+    with_container_ids,
+)
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.kubelet.process_files import ProcessFiles
+from qoslet.host.kubelet.processes import KubeletProcess, shares_namespace
+
+if TYPE_CHECKING:
+    from qoslet.host.cri.runtime_info import RuntimeFacts
+
+_TOPIC = "kubelet runtime"
+_DEFAULT = "unix:///run/containerd/containerd.sock"
+_SCHEME = "unix://"
+
+
+class KubeletRuntime(Struct, frozen=True):
+    """What its runtime says: ``name`` as plans take it (``containerd-2.2.0+runc-1.3.3``), empty where
+    it is not known; ``driver`` only where RuntimeConfig tells it."""
+
+    note: Finding
+    endpoint: str = ""
+    name: str = ""
+    scheme: str = ""
+    driver: str = ""
+    sandboxes: tuple[RuntimeSandbox, ...] = ()
+    containers: tuple[RuntimeContainer, ...] = ()
+
+
+def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> KubeletRuntime:
+    """Ask the runtime that the kubelet's configuration names."""
+    named = fields.get("containerRuntimeEndpoint")
+    endpoint = named if isinstance(named, str) and named else _DEFAULT
+    remedy = "give --runtime"
+    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+        lacks = "grpcio and protobuf are not installed"
+        return KubeletRuntime(
+            Finding(_TOPIC, "unknown", lacks, "", f"pip install 'qoslet[cri]', or {remedy}")
+        )
+    path = endpoint.removeprefix(_SCHEME)
+    if not path.startswith("/"):
+        value = f"{endpoint} is not a unix socket"
+        return KubeletRuntime(Finding(_TOPIC, "unknown", value, "", remedy))
+    if shares_namespace(process, "mnt") is False:
+        path = f"{process.folder}/root{path}"
+    if not os.path.exists(path):
+        return KubeletRuntime(Finding(_TOPIC, "unknown", f"{endpoint} is not there", "", remedy))
+    from qoslet.host.kubelet.cri_containers import look
+
+    try:
+        facts, boxes, found = look(f"{_SCHEME}{path}")
+    except CannotDo as error:
+        value = f"{endpoint}: {error.message}"
+        return KubeletRuntime(Finding(_TOPIC, "unknown", value, "", remedy))
+    return KubeletRuntime(
+        note=_said(facts, endpoint),
+        endpoint=endpoint,
+        name=facts.runtime if _is_known(facts.runtime) else "",
+        scheme=facts.name,
+        driver=(facts.driver or "") if facts.told == "RuntimeConfig" else "",
+        sandboxes=tuple(boxes),
+        containers=tuple(found),
+    )
+
+
+def _said(facts: RuntimeFacts, endpoint: str) -> Finding:
+    if _is_known(facts.runtime):
+        return Finding(_TOPIC, "ok", f"{facts.runtime} at {endpoint}")
+    value = f"{facts.runtime} at {endpoint} is not a known version"
+    return Finding(_TOPIC, "unknown", value, "", "give --runtime with one that writes the same")
+
+
+def _is_known(name: str) -> bool:
+    from qoslet.core.versions.runtime import runtime_of
+
+    try:
+        runtime_of(name)
+    except ValueError:
+        return False
+    return True
+
+
+def completed(pods: bytes, runtime: KubeletRuntime) -> bytes:
+    """A PodList with the IDs that its statuses lack."""
+    if not runtime.containers:
+        return pods
+    try:
+        document = msgspec.json.decode(pods)
+    except DECODE_ERRORS:
+        return pods
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        return pods
+    filled, count = with_container_ids(items, runtime.containers, runtime.scheme)
+    return msgspec.json.encode({**document, "items": filled}) if count else pods
+
+
+def pods_of_manifests(
+    process: KubeletProcess, fields: Mapping[str, Any], runtime: KubeletRuntime, node: str
+) -> tuple[str, bytes] | None:
+    """The kubelet's pods as its static manifests and the runtime's sandboxes tell them, with the place
+    of the manifests; None unless every pod that runs has one."""
+    path = fields.get("staticPodPath")
+    if not isinstance(path, str) or not path or not runtime.sandboxes:
+        return None
+    try:
+        with ProcessFiles(process.folder) as files:
+            path = files.absolute(path)
+            manifests = list(_manifests(files, path))
+    except (OSError, BadInput, *DECODE_ERRORS):
+        return None
+    pods, others = static_pods(manifests, runtime.sandboxes, node)
+    if others:
+        return None
+    listed = msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": pods})
+    return path, completed(listed, runtime)
+
+
+def _manifests(files: ProcessFiles, path: str) -> list[Any]:
+    """The pods of a directory of manifests, those below it and hidden ones not. Raises OSError,
+    BadInput and what decoding raises."""
+    from qoslet.host.files.bounds import FOLLOWED
+    from qoslet.host.files.manifests import text_documents
+
+    found = []
+    for name in files.walk(path):
+        inner = name[len(path.rstrip("/")) + 1 :]
+        if "/" in inner or inner.startswith("."):
+            continue
+        for document in text_documents(files.read(name), name, FOLLOWED):
+            if isinstance(document, BadInput):
+                raise document
+            found.append(msgspec.json.decode(document.data))
+    return [one for one in found if isinstance(one, dict) and one.get("kind") == "Pod"]

@@ -1,0 +1,106 @@
+"""Container IDs of a runtime for pods whose statuses lack them, and pods of manifests by their
+sandboxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.node.running_kubelet.command_line import Document
+
+_STATUSES = (
+    ("containers", "containerStatuses"),
+    ("initContainers", "initContainerStatuses"),
+    ("ephemeralContainers", "ephemeralContainerStatuses"),
+)
+
+
+class RuntimeSandbox(Struct, frozen=True):
+    """A sandbox that is ready, with the UID, namespace and name of its pod."""
+
+    id: str
+    uid: str
+    namespace: str
+    name: str
+
+
+class RuntimeContainer(Struct, frozen=True):
+    """A container of a pod, by the pod's UID and its own name."""
+
+    id: str
+    uid: str
+    name: str
+    running: bool
+
+
+def with_container_ids(
+    pods: Sequence[Any], containers: Iterable[RuntimeContainer], runtime: str
+) -> tuple[list[Any], int]:
+    """``pods`` (objects of the API) with the IDs that the ``runtime`` has for containers without
+    one, and how many were filled in. Of the containers of a name the first that runs counts."""
+    known: dict[tuple[str, str], str] = {}
+    for one in containers:
+        if one.running:
+            known.setdefault((one.uid, one.name), f"{runtime}://{one.id}")
+    count = 0
+    result = []
+    for pod in pods:
+        uid = _of(_of(pod, "metadata"), "uid")
+        filled = pod
+        for spec, status in _STATUSES:
+            filled, more = _filled(filled, spec, status, str(uid), known)
+            count += more
+        result.append(filled)
+    return result, count
+
+
+def _filled(
+    pod: Any, spec: str, status: str, uid: str, known: Mapping[tuple[str, str], str]
+) -> tuple[Any, int]:
+    """The pod with the statuses of one list of containers filled in."""
+    declared = _of(_of(pod, "spec"), spec)
+    names = [_of(one, "name") for one in declared] if isinstance(declared, list) else []
+    given = _of(_of(pod, "status"), status)
+    rows = list(given) if isinstance(given, list) else []
+    have = {_of(row, "name") for row in rows if _of(row, "containerID")}
+    lacking = {
+        name: known[uid, name]
+        for name in names
+        if isinstance(name, str) and name not in have and (uid, name) in known
+    }
+    if not lacking:
+        return pod, 0
+    rows = [row for row in rows if _of(row, "name") not in lacking]
+    rows += [
+        {"name": name, "containerID": id, "state": {"running": {}}} for name, id in lacking.items()
+    ]
+    before = _of(pod, "status")
+    return {**pod, "status": {**(before or {}), status: rows}}, len(lacking)
+
+
+def _of(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def static_pods(
+    manifests: Sequence[Any], sandboxes: Sequence[RuntimeSandbox], node: str
+) -> tuple[list[Document], list[RuntimeSandbox]]:
+    """The pods of static manifests as their kubelet runs them: named after the ``node``, with the
+    UID of their sandbox; and the sandboxes of pods that no manifest is of.
+
+    Source: kubelet config/common.go applyDefaults, generatePodName.
+    """
+    running = {(one.namespace, one.name): one for one in reversed(sandboxes)}
+    pods: list[Document] = []
+    for manifest in manifests:
+        metadata = _of(manifest, "metadata")
+        name, namespace = _of(metadata, "name"), _of(metadata, "namespace") or "default"
+        sandbox = running.pop((namespace, f"{name}-{node.lower()}"), None)
+        if sandbox is None:
+            continue
+        own = {"name": sandbox.name, "namespace": namespace, "uid": sandbox.uid}
+        spec = {**(_of(manifest, "spec") or {}), "nodeName": node}
+        pods.append({**manifest, "metadata": {**metadata, **own}, "spec": spec})
+    return pods, list(running.values())

@@ -1,0 +1,66 @@
+"""What the container runtime of a kubelet tells: itself, and the containers of the kubelet's pods.
+
+Source: kubelet kuberuntime/labels.go (``io.kubernetes.*``); CRI ListPodSandbox, ListContainers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from qoslet.core.node.running_kubelet.containers import RuntimeContainer, RuntimeSandbox
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cri.calls import CallFailed, Calls
+from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
+
+_SECONDS = 10.0
+_NAME, _UID = "io.kubernetes.container.name", "io.kubernetes.pod.uid"
+
+
+def look(
+    endpoint: str,
+) -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
+    """The runtime at ``endpoint`` (``unix://...``), the sandboxes that are ready and the containers
+    of pods of Kubernetes, newest first. Raises CannotDo."""
+
+    async def ask() -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
+        calls = Calls(endpoint)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                facts = await facts_of(calls)
+                return facts, await _sandboxes(calls), await _containers(calls)
+        finally:
+            await calls.close()
+
+    try:
+        return asyncio.run(ask())
+    except TimeoutError:
+        raise CannotDo("the container runtime does not answer in time", where=endpoint) from None
+    except CallFailed as error:
+        message = f"the container runtime does not answer: {error.message}"
+        raise CannotDo(message, where=endpoint) from error
+    except QosletError as error:
+        raise CannotDo(error.message, where=error.where or endpoint) from error
+
+
+async def _sandboxes(calls: Calls) -> list[RuntimeSandbox]:
+    answer = await calls("ListPodSandbox", pb.ListPodSandboxRequest(), pb.ListPodSandboxResponse)
+    return [
+        RuntimeSandbox(one.id, one.metadata.uid, one.metadata.namespace, one.metadata.name)
+        for one in sorted(answer.items, key=lambda one: -one.created_at)
+        if one.state == pb.SANDBOX_READY and _UID in one.labels
+    ]
+
+
+async def _containers(calls: Calls) -> list[RuntimeContainer]:
+    answer = await calls("ListContainers", pb.ListContainersRequest(), pb.ListContainersResponse)
+    return [
+        RuntimeContainer(
+            one.id,
+            one.labels.get(_UID, ""),
+            one.labels[_NAME],
+            one.state == pb.CONTAINER_RUNNING,
+        )
+        for one in sorted(answer.containers, key=lambda one: -one.created_at)
+        if _NAME in one.labels
+    ]

@@ -1,0 +1,175 @@
+"""The runtime of a live kubelet: its version, container IDs that statuses lack, and static pods where
+the kubelet does not answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qoslet.app.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.host.cri.pb import cri_pb2 as pb
+from tests.host.cri.server import CriServer
+from tests.host.kubelet.fake_node import HEAD, METRICS, declare, kubelet_port, pods
+
+UID = "io.kubernetes.pod.uid"
+ID = "a" * 64
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[CriServer]:
+    with CriServer(tmp_path, "containerd", "v2.2.0") as made:
+        yield made
+
+
+def box(server: CriServer, name: str, uid: str, *, ready: bool = True) -> None:
+    state = pb.SANDBOX_READY if ready else pb.SANDBOX_NOTREADY
+    metadata = pb.PodSandboxMetadata(name=name, uid=uid, namespace="default")
+    made = pb.PodSandbox(id=f"box-{uid}", metadata=metadata, state=state, labels={UID: uid})
+    server.boxes[made.id] = made
+
+
+def container(
+    server: CriServer, id: str, uid: str, name: str, at: int, *, running: bool = True
+) -> None:
+    labels = {UID: uid, "io.kubernetes.container.name": name}
+    server.containers[id] = pb.ContainerStatus(
+        id=id,
+        metadata=pb.ContainerMetadata(name=name),
+        state=pb.CONTAINER_RUNNING if running else pb.CONTAINER_EXITED,
+        created_at=at,
+        labels=labels,
+    )
+    server.owners[id] = f"box-{uid}"
+
+
+def look(machine: Path, server: CriServer, config: str, **files: str) -> FoundNode:
+    text = f"{HEAD}port: 1\ncontainerRuntimeEndpoint: {server.endpoint}\n{config}"
+    declare(
+        machine / "m",
+        "--config=/k.yaml",
+        "--hostname-override=N1",
+        files={"/k.yaml": text, **files},
+    )
+    return find_node(KubeletOptions(root=str(machine / "m")))
+
+
+def ids(found: FoundNode) -> dict[str, list[str]]:
+    """Pod to the IDs in its statuses."""
+    assert found.pods is not None
+    items: list[dict[str, Any]] = json.loads(found.pods[1])["items"]
+    return {
+        one["metadata"]["name"]: [
+            row.get("containerID", "") for row in one.get("status", {}).get("containerStatuses", ())
+        ]
+        for one in items
+    }
+
+
+def note(found: FoundNode, topic: str) -> tuple[str, str]:
+    (row,) = [row for row in found.notes if row.topic == topic]
+    return row.state, row.value
+
+
+def test_the_runtime_is_named(tmp_path: Path, server: CriServer) -> None:
+    found = look(tmp_path, server, "")
+    assert found.documents[-1][1]["runtime"] == "containerd-2.2.0"
+    assert note(found, "kubelet runtime") == ("ok", f"containerd-2.2.0 at {server.endpoint}")
+
+
+@pytest.mark.parametrize(("release", "driver"), [("v1.30.1", None), ("v1.33.4", "systemd")])
+def test_the_runtime_s_driver_counts_since_131(
+    tmp_path: Path, server: CriServer, release: str, driver: str | None
+) -> None:
+    server.driver = pb.SYSTEMD
+    metrics = METRICS.replace(b"v1.33.4", release.encode())
+    with kubelet_port({"/pods": pods("a"), "/metrics": metrics}) as (number, _):
+        found = look(tmp_path, server, f"readOnlyPort: {number}\n")
+    named = [one.get("cgroupDriver") for _, one in found.documents if "cgroupDriver" in one]
+    assert named == ([driver] if driver else [])
+
+
+def test_ids_that_statuses_lack_are_the_runtime_s(tmp_path: Path, server: CriServer) -> None:
+    container(server, "b" * 64, "uid-a", "app", 1)
+    container(server, ID, "uid-a", "app", 2)
+    container(server, "c" * 64, "uid-a", "app", 3, running=False)
+    container(server, "d" * 64, "uid-other", "app", 4)
+    with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, _):
+        found = look(tmp_path, server, f"readOnlyPort: {number}\n")
+    assert ids(found) == {"a": [f"containerd://{ID}"], "b": []}
+
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd}\nspec: {containers: [{name: app, image: a}]}\n"
+
+
+def test_static_pods_stand_where_the_kubelet_does_not_answer(
+    tmp_path: Path, server: CriServer
+) -> None:
+    box(server, "etcd-n1", "5" * 32)
+    box(server, "gone-n1", "6" * 32, ready=False)
+    container(server, ID, "5" * 32, "app", 1)
+    files = {"/manifests/etcd.yaml": POD, "/manifests/.hidden": "[", "/manifests/below/x": "["}
+    found = look(tmp_path, server, "staticPodPath: /manifests\n", **files)
+    assert found.name == "N1"
+    assert ids(found) == {"etcd-n1": [f"containerd://{ID}"]}
+    assert note(found, "kubelet pods")[0] == "ok"
+    assert found.pods is not None
+    assert json.loads(found.pods[1])["items"][0]["metadata"]["uid"] == "5" * 32
+
+
+def test_a_pod_of_the_api_server_cannot_be_guessed(tmp_path: Path, server: CriServer) -> None:
+    box(server, "etcd-n1", "5" * 32)
+    box(server, "web-1", "7" * 32)
+    found = look(tmp_path, server, "staticPodPath: /manifests\n", **{"/manifests/etcd.yaml": POD})
+    assert found.pods is None
+    assert note(found, "kubelet pods")[0] == "missing"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"\xff\xff\xff", RuntimeError("no")],
+)
+def test_a_hostile_runtime_is_a_note(
+    tmp_path: Path, server: CriServer, answer: bytes | Exception
+) -> None:
+    server.always["ListContainers"] = answer
+    assert note(look(tmp_path, server, ""), "kubelet runtime")[0] == "unknown"
+
+
+def test_a_runtime_that_is_away_is_a_note(tmp_path: Path) -> None:
+    away = CriServer(tmp_path)
+    assert note(look(tmp_path, away, ""), "kubelet runtime") == (
+        "unknown",
+        f"{away.endpoint} is not there",
+    )
+
+
+def test_a_socket_where_nobody_listens_is_a_note(tmp_path: Path) -> None:
+    away = CriServer(tmp_path)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"{tmp_path}/cri.sock")
+    listener.close()
+    state, value = note(look(tmp_path, away, ""), "kubelet runtime")
+    assert state == "unknown"
+    assert value.startswith(f"{away.endpoint}: the container runtime does not answer")
+
+
+def test_a_runtime_of_unknown_version_is_no_fault(tmp_path: Path, server: CriServer) -> None:
+    server.name, server.version = "mine", "0.1"
+    found = look(tmp_path, server, "")
+    assert note(found, "kubelet runtime") == (
+        "unknown",
+        f"mine-0.1 at {server.endpoint} is not a known version",
+    )
+    assert "runtime" not in found.documents[-1][1]
+
+
+def test_an_endpoint_that_is_no_socket_is_a_note(tmp_path: Path) -> None:
+    text = f"{HEAD}port: 1\ncontainerRuntimeEndpoint: tcp://127.0.0.1:1\n"
+    declare(tmp_path, "--config=/k.yaml", files={"/k.yaml": text})
+    found = find_node(KubeletOptions(root=str(tmp_path)))
+    assert note(found, "kubelet runtime") == ("unknown", "tcp://127.0.0.1:1 is not a unix socket")
