@@ -22,6 +22,7 @@ from qoslet.errors import BadInput, CannotDo
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.app.bundle.inputs import BundleInputs
     from qoslet.app.inputs import Inputs
     from qoslet.core.resources.cgroup_tree import Plan
     from qoslet.host.cgroupfs.audit_reader import CgroupReader
@@ -138,8 +139,11 @@ def look(
 def audit_inputs(args: argparse.Namespace) -> Audited:
     """The audit of what the options name; without pods, of the node of the kubelet that runs
     here. Raises QosletError."""
-    from qoslet.app.inputs import read, read_live
+    from qoslet.app.inputs import bundle_of, read, read_live
 
+    bundle = bundle_of(args)
+    if bundle is not None:
+        return _audit_bundle(args, bundle, read(args, args.filename))
     kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
     if kept:
         args.runtime = "process"
@@ -165,6 +169,29 @@ def audit_inputs(args: argparse.Namespace) -> Audited:
     return audit_machine(
         inputs.plan(), None, partial(_allocated, args, inputs) if can_ask else None
     )
+
+
+def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
+    """The audit of a bundle, which does not change: it is looked at once. Raises BadInput,
+    CannotDo."""
+    from qoslet.app.node import needs_linux
+    from qoslet.core.api.manifest import Options
+
+    needs_linux(inputs.node)
+    node = inputs.node
+    source = bundle.tree(node.hierarchy)
+    mounts = dict(node.host.mounts) if node.hierarchy == "v1" else {"unified": "/sys/fs/cgroup"}
+
+    running = bundle.running()
+
+    def allocated() -> Plan:
+        options = Options(args.expand, True, node.name, selector=args.selector)
+        made = replace(inputs, pods=bundle.pods(options).pods).plan()
+        return source.with_containers(made, running)
+
+    can_ask = args.resources == "spec" and not args.filename
+    plan = source.with_containers(inputs.plan(), running)
+    return audit_source(plan, source, mounts, None, allocated if can_ask else None)
 
 
 def _allocated(args: argparse.Namespace, inputs: Inputs) -> Plan:

@@ -55,7 +55,7 @@ def read(
     overrides the node's operating system; ``given`` are the pods, where they were read before.
     Raises BadInputs."""
     _check_stdin(args, paths)
-    bundle = _bundle(args)
+    bundle = bundle_of(args)
     if getattr(args, "live", False):
         return read_live(args)
     if not paths and bundle is None:
@@ -115,14 +115,17 @@ def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
         raise BadInput(message, where=f"{reading[-1]} -", hint="name a file")
 
 
-def _bundle(args: argparse.Namespace) -> BundleInputs | None:
-    """The bundle that stands for the machine. Raises BadInput."""
+def bundle_of(args: argparse.Namespace) -> BundleInputs | None:
+    """The bundle that stands for the machine, read once. Raises BadInput."""
     path = getattr(args, "bundle", None)
     if path is None:
         return None
     from qoslet.app.bundle.inputs import BundleInputs
 
-    return BundleInputs(path)
+    if not isinstance(path, BundleInputs):
+        args.bundle = BundleInputs(path)
+    found: BundleInputs = args.bundle
+    return found
 
 
 def _no_pods(args: argparse.Namespace) -> BadInput:

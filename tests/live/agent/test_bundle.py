@@ -76,7 +76,7 @@ def test_the_bundle_of_a_running_agent(agent: Agent, tmp_path: Path) -> None:
     assert counts["0a1b2c3d-0000-4000-8000-00000000000b/zqmain"] == 3
     leaf = next(row for row in rows if row["path"].endswith("0b/zqmain"))
     assert leaf["oomScoreAdj"] == [1000]
-    machine = ("-f", str(agent.manifests), "--cgroup-driver", "cgroupfs")
+    machine = ("-f", str(agent.manifests), "--cgroup-driver", "cgroupfs", "--runtime", "process")
     assert planned(agent, "--bundle", str(tmp_path / "b.tgz")) == planned(
         agent, *machine, root=True
     )
@@ -96,3 +96,41 @@ def test_a_redacted_bundle_of_a_running_agent(agent: Agent, tmp_path: Path) -> N
     paths = {json.loads(line)["path"] for line in found["cgroups.jsonl"].splitlines()}
     assert {one["path"] for one in plan["cgroups"] if one["path"]} <= paths
     assert len([one for one in plan["cgroups"] if one["level"] == "pod"]) == 2
+
+
+def audited(agent: Agent, *options: str) -> tuple[int, list[dict[str, Any]]]:
+    command = agent.verb("audit", "-o", "json", *options)
+    command = command[:-2] if "--bundle" in options else command
+    done = subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, check=False, timeout=PATIENCE
+    )
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    assert found["compared"] > 10
+    kept = ("verdict", "severity", "name", "path", "file", "expected", "found", "pod", "container")
+    return done.returncode, [{key: one[key] for key in kept} for one in found["findings"]]
+
+
+def test_the_audit_of_a_bundle_is_that_of_the_machine(agent: Agent, tmp_path: Path) -> None:
+    (agent.manifests / "pods.yaml").write_text(PODS)
+    run = agent.service("--cgroup-driver", "cgroupfs")
+    agent.until(lambda: len(agent.pids()) == 4)
+    # the agent would put back what follows
+    agent.stop(run)
+    pods = ("-f", str(agent.manifests))
+    bundle = tmp_path / "b.tgz"
+    parts(agent, bundle, *pods, "--runtime", "process")
+    assert audited(agent, "--bundle", str(bundle)) == audited(agent, *pods) == (0, [])
+    leaf = next(path for path in agent.groups() if path.endswith("0b/zqmain"))
+    tree = agent.tree.layout.tree_of("pids")
+    assert tree is not None
+    tree.write(leaf, "pids.max", "77")
+    qos = leaf.rpartition("/pod")[0]
+    cpu = agent.tree.layout.tree_of("cpu")
+    assert cpu is not None
+    cpu.write(qos, "cpu.weight" if agent.v2 else "cpu.shares", "99")
+    parts(agent, bundle, *pods, "--runtime", "process")
+    code, found = audited(agent, "--bundle", str(bundle))
+    assert (code, found) == audited(agent, *pods)
+    assert code == 1
+    assert {one["file"] for one in found} >= {"cpu.weight" if agent.v2 else "cpu.shares"}

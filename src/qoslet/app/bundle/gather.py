@@ -9,25 +9,31 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.bundle.contents import BundleSource, kubelet_document
+from qoslet.app.found_node import PODS as KUBELET_PODS
+from qoslet.app.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.app.own_tree import keeps_pods
 from qoslet.core.api.manifest import Loaded, Options
+from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
-from qoslet.core.cgroup.names import concrete, is_at_or_below, root_of
+from qoslet.core.bundle.rows import UnitRow
+from qoslet.core.cgroup.names import Kind, concrete, is_at_or_below, root_of
 from qoslet.core.node.node import Node
+from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
-from qoslet.errors import BadInputs, CannotDo, QosletError
+from qoslet.errors import BadInputs, CannotDo
 from qoslet.host.cgroupfs.cgroup_rows import CgroupFilesReader, CgroupsResult
 from qoslet.host.cgroupfs.mounted import mounted
-from qoslet.host.files.manifests import load, values_of
+from qoslet.host.files.manifests import load, load_text, values_of
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
-    from qoslet.core.bundle.rows import UnitRow
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 
+UNIT_ENDINGS = (".slice", ".scope", ".service")
 PodDocuments = list[tuple["Pod", Mapping[str, Any]]]
 
 
@@ -39,6 +45,9 @@ class BundleOptions(Struct, frozen=True):
     flags: Flags
     options: Options
     recursive: bool = False
+    kubelet: KubeletOptions = KubeletOptions()
+    live: bool = False
+    """Ask the kubelet where manifests are given, too."""
 
 
 def gather(asked: BundleOptions) -> BundleSource:
@@ -47,19 +56,19 @@ def gather(asked: BundleOptions) -> BundleSource:
 
     machine = look()
     missing: dict[str, str] = {}
-    agent = _agent(asked, machine)
-    flags = asked.flags
-    if agent is not None and flags.cgroup_root is None:
-        flags = replace(flags, cgroup_root=agent["root"])
-        if flags.cgroup_driver is None:
-            flags = replace(flags, cgroup_driver=str(agent["driver"]))
-    node, _ = load_node(asked.nodes, flags, acts=True)
+    kubelet = _kubelet(asked, machine, missing)
+    agent = _agent(asked, machine) if kubelet is None else None
+    flags = asked.flags if agent is None else _agent_flags(asked.flags, agent)
+    texts = [] if kubelet is None else kubelet.texts()
+    node, _ = load_node(asked.nodes, flags, acts=True, texts=texts)
+    if agent is not None:
+        node = as_written(node)
     if not node.kubelet_given:
         missing[KUBELET] = "no KubeletConfiguration was given (--node): only flags are in it"
     api_node = _api_node(asked.nodes, node)
     if api_node is None:
         missing[NODE] = "no Node of the API was given (--node)"
-    pods = _pods(asked, node, agent, missing)
+    pods = _pods(asked, node, kubelet, agent, missing)
     trees, alone = _trees(node, pods, machine)
     rows = _cgroups(node, trees, alone, missing)
     return BundleSource(
@@ -70,8 +79,36 @@ def gather(asked: BundleOptions) -> BundleSource:
         pods=pods,
         cgroups=rows,
         units=_units(machine, rows, missing),
-        versions=_versions(machine, api_node),
+        versions=_versions(machine, api_node, kubelet),
         missing=missing,
+    )
+
+
+def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) -> FoundNode | None:
+    """What the kubelet that runs here says: asked for by name, or where neither manifests nor a
+    cgroup root are given. Raises BadInput where several run, CannotDo where none does that is asked
+    for."""
+    runs = any(one.kind == "kubelet" for one in machine.programs)
+    meant = runs and not asked.paths and asked.flags.cgroup_root is None
+    if not meant and not asked.live:
+        return None
+    try:
+        return find_node(asked.kubelet)
+    except CannotDo as error:
+        if asked.live:
+            raise
+        missing[PODS] = f"the kubelet: {error.message}"
+        return None
+
+
+def _agent_flags(flags: Flags, agent: Mapping[str, Any]) -> Flags:
+    """The flags, with what an agent does otherwise than a kubelet would."""
+    root = str(agent["root"])
+    return replace(
+        flags,
+        cgroup_root=flags.cgroup_root or root,
+        cgroup_driver=flags.cgroup_driver or str(agent["driver"]),
+        runtime=flags.runtime or ("process" if keeps_pods(root) else None),
     )
 
 
@@ -111,14 +148,26 @@ def _is_list(value: Any) -> bool:
 
 
 def _pods(
-    asked: BundleOptions, node: Node, agent: Mapping[str, Any] | None, missing: dict[str, str]
+    asked: BundleOptions,
+    node: Node,
+    kubelet: FoundNode | None,
+    agent: Mapping[str, Any] | None,
+    missing: dict[str, str],
 ) -> PodDocuments | None:
-    """The pods as documents: of the manifests, else those of the agent."""
+    """The pods as documents: of the manifests, else those of the kubelet or of the agent."""
     options = replace(asked.options, keep_raw=True, node_name=node.name)
     if asked.paths:
         return _documents(load(asked.paths, options, recursive=asked.recursive))
+    if kubelet is not None and kubelet.pods is not None:
+        return _documents(load_text(kubelet.pods[1], options, name=kubelet.pods[0]))
+    if kubelet is not None:
+        lacking = next((row for row in kubelet.notes if row.topic == KUBELET_PODS), None)
+        why = "" if lacking is None else f": {lacking.value} ({lacking.remedy or lacking.cost})"
+        missing[PODS] = f"the kubelet does not give its pods{why}"
+        return None
     if agent is None:
-        missing[PODS] = "no pods were given (-f), and no agent of qoslet runs here"
+        no_pods = "no pods were given (-f), and no agent of qoslet runs here"
+        missing.setdefault(PODS, no_pods)
         return None
     return _agent_pods(agent, options, missing)
 
@@ -193,8 +242,10 @@ def _trees(node: Node, pods: PodDocuments | None, machine: Machine) -> tuple[lis
     """The cgroups whose whole trees count (those of the pods of this node, of kubelets and agents),
     and planned ones beside them."""
     kubelet = node.kubelet
-    root = concrete(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos), node.driver)
-    trees = list(dict.fromkeys([root, *machine.kubelet_trees, *(machine.agents or ())]))
+    root = root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos)
+    drivers: tuple[Kind, ...] = ("cgroupfs", "systemd")
+    roots = [concrete(root, driver) for driver in drivers]
+    trees = list(dict.fromkeys([*roots, *machine.kubelet_trees, *(machine.agents or ())]))
     planned = plan([pod for pod, _ in pods or ()], node, ())
     alone = [
         one.path
@@ -235,14 +286,16 @@ def _units(machine: Machine, rows: CgroupsResult, missing: dict[str, str]) -> li
     if not machine.probed.systemd_runs:
         missing[UNITS] = "systemd is not PID 1"
         return None
-    from qoslet.host.systemd.unit_rows import is_unit, read_units
+    from qoslet.host.systemd.show_units import show_units
 
     names = {row.path.rpartition("/")[2] for row in rows.rows}
+    wanted = sorted(name for name in names if name.endswith(UNIT_ENDINGS))
     try:
-        return read_units(name for name in names if is_unit(name))
-    except QosletError as error:
+        found = show_units(wanted, PROPERTIES)
+    except CannotDo as error:
         missing[UNITS] = error.message
         return None
+    return [UnitRow(name, found[name]) for name in wanted if name in found]
 
 
 def _machine_document(node: Node, machine: Machine) -> dict[str, Any]:
@@ -259,7 +312,9 @@ def _machine_document(node: Node, machine: Machine) -> dict[str, Any]:
     return documents(replace(node, host=host))[0]
 
 
-def _versions(machine: Machine, api_node: Mapping[str, Any] | None) -> dict[str, Any]:
+def _versions(
+    machine: Machine, api_node: Mapping[str, Any] | None, kubelet: FoundNode | None
+) -> dict[str, Any]:
     """The programs of the node whose version is known."""
     from qoslet.version import VERSION
 
@@ -269,6 +324,13 @@ def _versions(machine: Machine, api_node: Mapping[str, Any] | None) -> dict[str,
     name, _, version = str(info.get("containerRuntimeVersion", "")).partition("://")
     if version:
         found[name] = version
+    release = (
+        next((row for row in kubelet.notes if row.topic == "kubelet release"), None)
+        if kubelet
+        else None
+    )
+    if release is not None and release.state == "ok":
+        found["kubelet"] = release.value
     if info.get("kubeletVersion"):
         found["kubelet"] = str(info["kubeletVersion"])
     if machine.probed.systemd:

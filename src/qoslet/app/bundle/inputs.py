@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.bundle.parts import KUBELET, MACHINE, NODE, NODE_PARTS, PODS, Bundle
+from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.core.bundle.live import BundledTree
+from qoslet.core.bundle.parts import (
+    BUNDLE,
+    CGROUPS,
+    KUBELET,
+    MACHINE,
+    NODE,
+    NODE_PARTS,
+    PODS,
+    UNITS,
+    Bundle,
+)
+from qoslet.core.bundle.rows import cgroup_rows, running_containers, unit_rows
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 from qoslet.host.files.bounds import BUNDLED
@@ -21,6 +36,21 @@ if TYPE_CHECKING:
     from qoslet.core.api.pod import System
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.node import Node
+
+
+MAKE = "make the bundle again with qoslet bundle"
+
+
+class _Unread(Struct):
+    path: str = ""
+    file: str = ""
+    error: str = ""
+
+
+class _About(Struct):
+    """What is read of ``bundle.json``."""
+
+    unread: list[_Unread] = []
 
 
 class BundleInputs:
@@ -55,6 +85,37 @@ class BundleInputs:
         for name, text in self.bundle.texts(PODS):
             return load_text(text, options, name=name, bounds=BUNDLED)
         raise BadInput(f"has no {PODS}", where=self.bundle.name, hint="give the pods with -f")
+
+    def running(self) -> set[tuple[str, str]]:
+        """Pods and containers that ran, by their names."""
+        return running_containers(self.bundle.parts.get(PODS, b"{}"))
+
+    def tree(self, hierarchy: str) -> BundledTree:
+        """The cgroups and units of the bundle, as an audit reads them. Raises BadInput."""
+        parts = dict(self.bundle.texts(CGROUPS, UNITS))
+        where = self.bundle.place(CGROUPS)
+        if where not in parts:
+            message = f"has no {CGROUPS}: nothing can be compared"
+            raise BadInput(message, where=self.bundle.name, hint=MAKE)
+        units = parts.get(self.bundle.place(UNITS))
+        return BundledTree(
+            hierarchy,
+            cgroup_rows(parts[where], where),
+            None if units is None else unit_rows(units, self.bundle.place(UNITS)),
+            self._unread(),
+        )
+
+    def _unread(self) -> dict[tuple[str, str], str]:
+        """Why files could not be read, by path and file. Raises BadInput."""
+        for where, text in self.bundle.texts(BUNDLE):
+            try:
+                about = msgspec.json.decode(text, type=_About)
+            except DECODE_ERRORS as error:
+                raise BadInput(
+                    f"cannot be read: {shown(str(error))}", where=where, hint=MAKE
+                ) from None
+            return {(one.path, one.file): one.error for one in about.unread}
+        return {}
 
     def _notes(self) -> list[Problem]:
         """What the bundle lacks and what of it is ignored."""

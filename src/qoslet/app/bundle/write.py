@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app.bundle.contents import BundleSource, packed
 from qoslet.app.bundle.gather import BundleOptions, gather
+from qoslet.app.found_node import kubelet_options
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import flags_of
 from qoslet.host.files.bundle import write_bundle as write
@@ -27,6 +28,8 @@ def bundle(
         namespace=args.namespace,
         selector=args.selector,
     )
-    asked = BundleOptions(paths, args.node, flags_of(args), options, args.recursive)
+    asked = BundleOptions(
+        paths, args.node, flags_of(args), options, args.recursive, kubelet_options(args)
+    )
     source = gather(asked)
     return source, packed(source, seconds, redact=args.redact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.cli.parser import (
+    add_bundle_argument,
     add_document_arguments,
     add_drawing_arguments,
     add_kubelet_arguments,
@@ -32,6 +33,7 @@ examples:
   qoslet audit web/app -f pods.json --node kubelet.yaml
   qoslet audit /sys/fs/cgroup/kubepods.slice -f pods.json --node kubelet.yaml
   qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
+  qoslet audit --bundle node1.tar.gz
 
 Without -f it audits the node of the kubelet that runs here. It only reads. It reads twice what differs: a change on its way is pending, not a fault.
 
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
     )
     add_schema_argument(parser)
+    add_bundle_argument(parser)
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
     add_kubelet_arguments(parser, live=True)

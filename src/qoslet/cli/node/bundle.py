@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from qoslet.cli.parser import add_document_arguments, add_node_arguments
+from qoslet.cli.parser import add_document_arguments, add_kubelet_arguments, add_node_arguments
 from qoslet.errors import EXIT_OK, BadInput
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ examples:
   qoslet bundle --redact -o incident.tar.gz
   ssh node1 sudo qoslet bundle -o - > node1.tar.gz
 
-It only reads. Without -f it takes the pods of the agent that runs here. The file has no
+It only reads. Without -f it takes the pods and the configuration of the kubelet that runs here, or
+the pods of the agent. The file has no
 environment, arguments, annotations or secrets, and only its owner can read it.
 
 exit code: 0 done, what lacks is listed; 2 bad input, 3 not possible here
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
+    add_kubelet_arguments(parser, live=True)
 
 
 def run(args: argparse.Namespace) -> int:

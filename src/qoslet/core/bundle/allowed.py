@@ -184,7 +184,7 @@ FILES_V1: dict[str, tuple[str, ...]] = {
 HUGETLB_V1 = ("limit_in_bytes", "rsvd.limit_in_bytes", "usage_in_bytes", "failcnt")
 
 PROPERTIES: tuple[str, ...] = (
-    "LoadState", "ActiveState", "SubState", "Transient", "NeedDaemonReload", "Slice",
+    "ActiveState", "SubState", "Transient", "NeedDaemonReload", "Slice",
     "ControlGroup", "Delegate", "CPUAccounting", "MemoryAccounting", "TasksAccounting",
     "CPUShares", "StartupCPUShares", "CPUWeight", "StartupCPUWeight", "CPUQuotaPerSecUSec",
     "CPUQuotaPeriodUSec", "AllowedCPUs", "AllowedMemoryNodes", "EffectiveCPUs",

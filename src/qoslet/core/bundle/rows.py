@@ -1,9 +1,9 @@
-"""The lines of ``cgroups.jsonl`` and ``units.jsonl``."""
+"""The lines of ``cgroups.jsonl`` and ``units.jsonl``, and which containers run by ``pods.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +30,49 @@ class UnitRow(Struct, frozen=True):
 
     unit: str
     properties: Mapping[str, str] = {}
+
+
+class _State(Struct):
+    running: Any = None
+
+
+class _ContainerStatus(Struct):
+    name: str = ""
+    state: _State | None = None
+
+
+class _Status(Struct, rename="camel"):
+    container_statuses: list[_ContainerStatus] | None = None
+
+
+class _Metadata(Struct):
+    name: str = ""
+    namespace: str = "default"
+
+
+class _Pod(Struct):
+    metadata: _Metadata | None = None
+    status: _Status | None = None
+
+
+class _Pods(Struct):
+    items: list[_Pod] | None = None
+
+
+def running_containers(text: bytes) -> set[tuple[str, str]]:
+    """Pods, as ``namespace/name``, and their containers that run by their status; none where the
+    text cannot be read so."""
+    try:
+        pods = msgspec.json.decode(text, type=_Pods).items or []
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+        return set()
+    return {
+        (f"{pod.metadata.namespace}/{pod.metadata.name}", one.name)
+        for pod in pods
+        if pod.metadata is not None and pod.status is not None
+        for one in pod.status.container_statuses or ()
+        if one.state is not None and one.state.running is not None
+    }
 
 
 R = TypeVar("R", CgroupRow, UnitRow)

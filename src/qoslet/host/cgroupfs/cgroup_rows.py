@@ -130,12 +130,13 @@ class CgroupFilesReader:
 
 
 def _scores(pids: Iterable[str]) -> tuple[int, ...]:
-    """The distinct ``oom_score_adj`` of processes; one that has ended has none."""
-    found = set()
+    """The distinct ``oom_score_adj`` of processes, the first one's first; one that has ended has
+    none."""
+    found: dict[int, None] = {}
     for number, pid in enumerate(pids):
         if number == PROCESSES_MOST:
             break
         score = (text(f"/proc/{pid}/oom_score_adj") or "").strip()
         if score.removeprefix("-").isdecimal():
-            found.add(int(score))
-    return tuple(sorted(found))
+            found[int(score)] = None
+    return tuple(found)

@@ -1,0 +1,194 @@
+"""``audit --bundle``: of real bundles that are kept here, and of one that is as its plan says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from qoslet.core.bundle.archive import pack, unpack
+from tests.cli.fixtures import KUBELET, NODE, PODS, command, environment, run
+from tests.paths import DATA
+
+BUNDLES = DATA / "bundles"
+PROCESSES = BUNDLES / "processes-v1.tar.gz"
+"""An agent's tree of three pods as processes on cgroup v1, redacted. It had no right to lower
+``oom_score_adj``."""
+
+
+def audited(bundle: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    done = run("audit", "--bundle", str(bundle), "-o", "json", *options)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def changed(folder: Path, bundle: Path, **parts: bytes | None) -> Path:
+    """A bundle with other parts; ``_`` stands for the dot, None leaves one out."""
+    found = dict(unpack(bundle.read_bytes(), "b").parts)
+    found |= {name.replace("_", "."): data for name, data in parts.items()}  # type: ignore[misc]
+    (folder / "b.tgz").write_bytes(
+        pack({name: data for name, data in found.items() if data is not None})
+    )
+    return folder / "b.tgz"
+
+
+def rows_of(bundle: Path) -> list[dict[str, Any]]:
+    text = unpack(bundle.read_bytes(), "b").parts["cgroups.jsonl"]
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def text_of(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+
+
+def test_a_real_bundle() -> None:
+    code, found = audited(PROCESSES)
+    assert (code, found["compared"], found["cgroups"]) == (1, 61, 10)
+    assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
+        ("drift", "oom_score_adj", "-997", "0")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "hierarchy", "file", "value"),
+    [
+        ("burstable", "cpu", "cpu.shares", "2"),
+        ("container-1", "memory", "memory.limit_in_bytes", "4096"),
+        ("container-2", "cpu", "cpu.cfs_quota_us", "-1"),
+        ("kubepods", "pids", "pids.max", "7"),
+    ],
+)
+def test_each_change_in_a_bundle_is_found(
+    tmp_path: Path, path: str, hierarchy: str, file: str, value: str
+) -> None:
+    rows = rows_of(PROCESSES)
+    row = next(one for one in rows if one["path"].endswith(path) and one["hierarchy"] == hierarchy)
+    row["files"][file] = value
+    code, found = audited(changed(tmp_path, PROCESSES, cgroups_jsonl=text_of(rows)))
+    assert code == 1
+    assert (row["path"], file, value) in [
+        (one["path"], one["file"], one["found"]) for one in found["findings"]
+    ]
+
+
+def test_groups_that_lack_or_are_too_many_are_found(tmp_path: Path) -> None:
+    rows = [one for one in rows_of(PROCESSES) if not one["path"].endswith("/container-2")]
+    orphan = "/cgroup1/kubepods/burstable/pod0a1b2c3d-0000-4000-8000-00000000000f"
+    rows.append({"path": orphan, "hierarchy": "memory", "inode": 99, "processes": 1, "files": {}})
+    _, found = audited(changed(tmp_path, PROCESSES, cgroups_jsonl=text_of(rows)))
+    seen = {(one["verdict"], one["path"].rpartition("/")[2]) for one in found["findings"]}
+    assert ("orphan", orphan.rpartition("/")[2]) in seen
+    assert any(verdict == "missing" for verdict, _ in seen)
+
+
+def made(folder: Path, *, units: bool) -> Path:
+    """A bundle of a v2 node with systemd whose cgroups are as its plan says."""
+    pods = PODS.split("---\n")
+    parts: dict[str, bytes] = {"machine.yaml": NODE.encode(), "kubelet.yaml": KUBELET.encode()}
+    for name, text in (
+        ("pods.yaml", PODS),
+        ("node.yaml", NODE),
+        ("kubelet.yaml", KUBELET),
+    ):
+        (folder / name).write_text(text)
+    done = run(
+        "plan",
+        "-f",
+        "pods.yaml",
+        "--node",
+        "node.yaml",
+        "--node",
+        "kubelet.yaml",
+        "-o",
+        "json",
+        folder=folder,
+    )
+    plan = json.loads(done.stdout)
+    rows: dict[str, dict[str, Any]] = {}
+    controllers = "cpu cpuset memory hugetlb pids io"
+    for cgroup in plan["cgroups"]:
+        if cgroup["path"] is None:
+            continue
+        files = {one["file"]: one.get("effective", one["value"]) for one in cgroup["settings"]}
+        files["cgroup.subtree_control"] = controllers
+        rows[cgroup["path"]] = {
+            "path": cgroup["path"],
+            "hierarchy": "v2",
+            "inode": len(rows) + 2,
+            "processes": 0,
+            "files": files,
+        }
+    rows["/"] = {
+        "path": "/",
+        "hierarchy": "v2",
+        "inode": 1,
+        "processes": 0,
+        "files": {"cgroup.subtree_control": controllers},
+    }
+    parts["cgroups.jsonl"] = text_of(list(rows.values()))
+    documents = [msgspec.yaml.decode(one) for one in pods]
+    parts["pods.json"] = json.dumps(
+        {"apiVersion": "v1", "kind": "PodList", "items": documents}
+    ).encode()
+    if units:
+        parts["units.jsonl"] = b""
+    (folder / "made.tgz").write_bytes(pack(parts))
+    return folder / "made.tgz"
+
+
+def test_a_bundle_as_planned_has_no_finding(tmp_path: Path) -> None:
+    code, found = audited(made(tmp_path, units=True))
+    worse = [one for one in found["findings"] if one["severity"] != "info"]
+    assert (code, worse) == (0, [])
+    assert found["compared"] > 20
+    assert found["unread"] == []
+
+
+def test_without_units_it_says_what_could_not_be_read(tmp_path: Path) -> None:
+    code, found = audited(made(tmp_path, units=False))
+    assert code == 0
+    assert any("units.jsonl" in one["error"] for one in found["unread"])
+
+
+@pytest.mark.parametrize(
+    ("part", "data", "said"),
+    [
+        ("cgroups_jsonl", None, "has no cgroups.jsonl: nothing can be compared"),
+        ("pods_json", None, "has no pods.json (give the pods with -f)"),
+        ("machine_yaml", None, "has no machine.yaml"),
+        ("cgroups_jsonl", b"{\n", "cgroups.jsonl: line 1: "),
+        ("bundle_json", b"[", "bundle.json: cannot be read"),
+        ("units_jsonl", b'{"unit": 1}\n', "units.jsonl: line 1: "),
+    ],
+)
+def test_what_an_audit_needs_is_bad_input_where_it_lacks(
+    tmp_path: Path, part: str, data: bytes | None, said: str
+) -> None:
+    bundle = changed(tmp_path, PROCESSES, **{part: data})
+    done = run("audit", "--bundle", str(bundle))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+
+
+def test_nothing_compared_is_not_fine(tmp_path: Path) -> None:
+    done = run("audit", "--bundle", str(changed(tmp_path, PROCESSES, cgroups_jsonl=b"")))
+    assert done.returncode in (1, 3)
+
+
+def test_an_audit_reads_a_bundle_from_standard_input() -> None:
+    done = subprocess.run(
+        command("audit", "--bundle", "-", "-o", "json"), input=PROCESSES.read_bytes(),
+        env=environment(), capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["compared"] == 61
+
+
+def test_a_kept_bundle_is_small_and_private() -> None:
+    for path in BUNDLES.iterdir():
+        found = unpack(path.read_bytes(), path.name)
+        assert path.stat().st_size < 20_000
+        assert json.loads(found.parts["bundle.json"])["redacted"] is True
