@@ -16,6 +16,7 @@ from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import node_from
 from qoslet.core.plan.plan import plan
 from qoslet.core.problem import Problem
+from qoslet.errors import BadInputs
 from qoslet.host.files.manifests import load_text
 
 OWN = {
@@ -35,6 +36,20 @@ def read(fields: dict[str, Any], **flags: str) -> tuple[Node, list[Problem]]:
 
 def told(problems: list[Problem], field: str) -> list[tuple[str, str]]:
     return [(row.severity, row.message) for row in problems if row.where == f"k: {field}"]
+
+
+def test_what_configz_has_is_read_without_its_kind() -> None:
+    """``kubectl get --raw /api/v1/nodes/N/proxy/configz | jq .kubeletconfig``."""
+    names = [name for name in SINCE if name not in READERS][:40]
+    values: dict[str, Any] = {**dict.fromkeys(names), "maxPods": 40, "ofTomorrow": 1}
+    node, problems = node_from([("own", OWN), ("k", values)], Flags(), Probed)
+    assert (node.kubelet.max_pods, node.kubelet_given) == (40, True)
+    assert told(problems, "ofTomorrow")
+    for few in ({"maxPods": 40}, {"maxPods": 40, "kind": "X"}, {**values, "kind": "X"}, {}):
+        with pytest.raises(BadInputs) as found:
+            node_from([("own", OWN), ("k", few)], Flags(), Probed)
+        (fault,) = found.value.faults
+        assert ("add apiVersion" in fault.hint) is (few == {"maxPods": 40})
 
 
 def test_a_field_that_no_release_has_is_told() -> None:

@@ -22,6 +22,9 @@ Fields = dict[str, tuple[Any, str]]
 KUBELET_API = "kubelet.config.k8s.io/v1beta1"
 OWN_API = "qoslet/v1"
 
+_BARE_FIELDS = 30
+"""Fields of a KubeletConfiguration that nobody writes by hand; configz has 80."""
+
 _WARNINGS = 20
 """Mistyped fields that are told."""
 
@@ -61,7 +64,7 @@ def sort(
         kind, version = given.get("kind"), given.get("apiVersion")
         if "kubeletconfig" in given:
             _kubelet(faults, found, f"{label}: kubeletconfig.", _in_force(given["kubeletconfig"]))
-        elif kind == "KubeletConfiguration" and version == KUBELET_API:
+        elif (kind == "KubeletConfiguration" and version == KUBELET_API) or _is_bare(given):
             _kubelet(faults, found, f"{label}: ", given)
         elif kind == "Node" and version == OWN_API:
             _own(faults, found, label, given)
@@ -74,7 +77,7 @@ def sort(
         elif is_of_kubeadm(version):
             kubeadms.append((label, given))
         else:
-            _unknown(faults, label, kind, version)
+            _unknown(faults, label, given)
     if kubeadms:
         _kubeadm(faults, found, kubeadms)
     if found.kubelet is None and found.own is None and not nodes:
@@ -116,10 +119,28 @@ def _kubeadm(
     found.kubeadm = said.node
 
 
-def _unknown(faults: Faults, label: str, kind: object, version: object) -> None:
+def _known_fields(given: Mapping[str, Any]) -> int:
+    """How many fields of a document are those of a KubeletConfiguration."""
+    from qoslet.core.node.documents.kubelet_field_names import SINCE
+
+    return sum(key in SINCE for key in given)
+
+
+def _is_bare(given: Mapping[str, Any]) -> bool:
+    """Whether it is what configz has in ``kubeletconfig``: all fields of a kubelet, without kind."""
+    if len(given) < _BARE_FIELDS or "kind" in given or "apiVersion" in given:
+        return False
+    return _known_fields(given) >= _BARE_FIELDS
+
+
+def _unknown(faults: Faults, label: str, given: Mapping[str, Any]) -> None:
+    kind, version = given.get("kind"), given.get("apiVersion")
     kinds = f"KubeletConfiguration ({KUBELET_API}), Node (v1 or {OWN_API}) or a List"
     if not isinstance(kind, str) or not isinstance(version, str):
-        faults.add(label, "has neither kind nor apiVersion", f"a node document is a {kinds}")
+        hint = f"a node document is a {kinds}"
+        if kind is None and version is None and 0 < len(given) == _known_fields(given):
+            hint = f"add apiVersion: {KUBELET_API} and kind: KubeletConfiguration"
+        faults.add(label, "has neither kind nor apiVersion", hint)
     elif kind in ("KubeletConfiguration", "Node"):
         near = KUBELET_API if kind != "Node" else f"v1 or {OWN_API}"
         faults.add(
