@@ -97,7 +97,9 @@ def test_a_cron_job_has_the_pods_of_one_run(job: dict[str, Any], names: list[str
     ("document", "where"),
     [
         (workload("StatefulSet", TEMPLATE, ordinals={"start": -1}), "spec.ordinals.start"),
+        (workload("StatefulSet", TEMPLATE, ordinals={"start": 2**31}), "spec.ordinals.start"),
         (workload("Job", ONCE, completions=-1), "spec.completions"),
+        (workload("Job", ONCE, completions=10**30), "spec.completions"),
         (workload("Job", ONCE, completionMode="Indexed"), "spec.completions"),
         (workload("Job", ONCE, completionMode="Sometimes"), "spec.completionMode"),
         (cron_job(completionMode="Indexed"), "spec.jobTemplate.spec.completions"),

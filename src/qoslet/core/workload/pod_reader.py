@@ -78,6 +78,10 @@ class PodReading(Struct):
     mounted: set[str] = set()
 
 
+_HOOKS = (".lifecycle.preStop", ".lifecycle.postStart")
+_HOOKS_HINT = "no runtime of qoslet calls lifecycle hooks: remove the pod if it needs them"
+
+
 class PodReader:
     """Reads one pod. What its containers come to is a subclass's: ``add_container``."""
 
@@ -137,7 +141,9 @@ class PodReader:
         ]
         if reading.missing:
             message = f"ignored: {', '.join(dict.fromkeys(reading.missing))}"
-            rows.append(problem_row(self.pod, "warning", "spec", message, self.hint))
+            others = [name for name in reading.missing if not name.endswith(_HOOKS)]
+            hint = self.hint if others else _HOOKS_HINT
+            rows.append(problem_row(self.pod, "warning", "spec", message, hint))
         made = PodSpec(
             uid=self.pod.uid,
             key=self.pod.key,

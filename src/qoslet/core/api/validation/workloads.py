@@ -47,12 +47,18 @@ def _faults(kind: str, spec: WorkloadSpecShape, template: PodShape, path: str) -
     if kind in _ALWAYS and spec.selector is not NOTHING:
         labels = (template.metadata.labels if template.metadata else None) or {}
         _selector(spec.selector, labels, kind, faults)
-    start = spec.ordinals.start if spec.ordinals is not None else None
-    if kind == "StatefulSet" and start is not None and start < 0:
-        faults.append(FieldFault("spec.ordinals.start", f"{start} is negative", "give 0 or more"))
+    if kind == "StatefulSet" and spec.ordinals is not None:
+        _count(spec.ordinals.start, "spec.ordinals.start", faults)
     if kind in _JOBS:
         _completions(kind, spec, faults)
     return faults
+
+
+def _count(number: int | None, path: str, faults: list[FieldFault]) -> None:
+    """A number of pods, which Kubernetes has 32 bits for."""
+    if number is not None and not 0 <= number < 2**31:
+        message = f"{shown(str(number), 20)} is {'negative' if number < 0 else 'too large'}"
+        faults.append(FieldFault(path, message, f"give 0 to {2**31 - 1}"))
 
 
 def _completions(kind: str, spec: WorkloadSpecShape, faults: list[FieldFault]) -> None:
@@ -61,9 +67,7 @@ def _completions(kind: str, spec: WorkloadSpecShape, faults: list[FieldFault]) -
     if job is None:
         return
     prefix = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
-    if job.completions is not None and job.completions < 0:
-        message = f"{job.completions} is negative"
-        faults.append(FieldFault(f"{prefix}.completions", message, "give 0 or more"))
+    _count(job.completions, f"{prefix}.completions", faults)
     mode = job.completion_mode
     if mode not in (None, "Indexed", "NonIndexed"):
         message = f"{shown(mode)!r} is unknown (known are Indexed, NonIndexed)"
