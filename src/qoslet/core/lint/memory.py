@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from qoslet.core.api.pod import Container
 from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
-from qoslet.core.plan.effective_memory import key_of
 from qoslet.core.quantity import ZERO, canonical, from_int
+from qoslet.core.resources.cgroup_tree import key_of
 
 _MIB = 1 << 20
 _LEAST = 6 * _MIB
