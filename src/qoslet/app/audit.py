@@ -16,6 +16,7 @@ from qoslet.core.audit.audit import audit, read_request, settled, unit_names
 from qoslet.core.audit.finding import AuditReport, Unread
 from qoslet.core.audit.live import LiveSource, LiveTree, ReadRequest, Units
 from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.audit.terminating import without_terminating
 from qoslet.core.node.resolve import as_written
 from qoslet.errors import BadInput, CannotDo
 
@@ -139,7 +140,7 @@ def look(
 def audit_inputs(args: argparse.Namespace) -> Audited:
     """The audit of what the options name; without pods, of the node of the kubelet that runs
     here. Raises QosletError."""
-    from qoslet.app.inputs import bundle_of, read, read_live
+    from qoslet.app.inputs import bundle_of, read
 
     bundle = bundle_of(args)
     if bundle is not None:
@@ -156,19 +157,31 @@ def audit_inputs(args: argparse.Namespace) -> Audited:
     if args.runtime == "process":
         inputs = replace(inputs, node=as_written(inputs.node))
     if args.live:
-
-        def again() -> Plan:
-            return read_live(args, again=True).plan()
-
-        def allocated() -> Plan:
-            args.resources = "allocated"
-            return read_live(args, again=True).plan()
-
-        return audit_machine(inputs.plan(), again, allocated if args.resources == "spec" else None)
+        return _audit_live(args, inputs)
     can_ask = args.resources == "spec" and "-" not in args.filename
     return audit_machine(
         inputs.plan(), None, partial(_allocated, args, inputs) if can_ask else None
     )
+
+
+def _audit_live(args: argparse.Namespace, inputs: Inputs) -> Audited:
+    """The audit of the node of a kubelet, which is asked again. Raises QosletError."""
+    from qoslet.app.inputs import read_live
+
+    running = set(inputs.running)
+
+    def again() -> Plan:
+        latest = read_live(args, again=True)
+        running.update(latest.running)
+        return latest.plan()
+
+    def allocated() -> Plan:
+        args.resources = "allocated"
+        return read_live(args, again=True).plan()
+
+    can_ask = args.resources == "spec"
+    audited = audit_machine(inputs.plan(), again, allocated if can_ask else None)
+    return replace(audited, report=without_terminating(audited.report, frozenset(running)))
 
 
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:

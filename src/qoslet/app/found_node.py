@@ -51,6 +51,8 @@ class FoundNode(Struct, frozen=True):
     documents: tuple[tuple[str, Any], ...]
     pods: tuple[str, bytes] | None
     notes: tuple[Finding, ...]
+    running: frozenset[str] = frozenset()
+    """UIDs of the pods that the container runtime has."""
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -92,7 +94,8 @@ def find_node(options: KubeletOptions) -> FoundNode:
         _release_note(answers),
         runtime.note,
     )
-    return FoundNode(process.pid, name, documents, pods, notes)
+    running = frozenset(one.uid for one in runtime.sandboxes)
+    return FoundNode(process.pid, name, documents, pods, notes, running)
 
 
 def _fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:

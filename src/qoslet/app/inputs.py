@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 
 class Inputs(Struct, frozen=True):
-    """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held."""
+    """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
+    ``running`` are UIDs of the pods that the container runtime of a live kubelet has."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
+    running: frozenset[str] = frozenset()
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -160,7 +162,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     else:
         loaded = load_text(found.pods[1], options, name=found.pods[0])
     _check_node_name(args, loaded)
-    return Inputs(loaded.pods, node, (*problems, *loaded.problems))
+    told = (*problems, *loaded.problems)
+    return Inputs(loaded.pods, node, told, loaded, found.running)
 
 
 def _namespace(args: argparse.Namespace) -> str | None:

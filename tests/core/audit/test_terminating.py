@@ -1,0 +1,54 @@
+"""Pods that end while a node is audited: pending, not orphans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.audit.live import LiveTree
+from qoslet.core.audit.terminating import without_terminating
+from tests.core.audit.trees import added, look, plan_of, tree_of
+
+UID = "0000dead-1111-2222-3333-444444444444"
+SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+PLACES = [
+    ("cgroupfs", f"/kubepods/burstable/pod{UID}", "/kubepods/burstable"),
+    (
+        "systemd",
+        f"/kubepods.slice/kubepods-burstable.slice/{SLICE}",
+        "/kubepods.slice/kubepods-burstable.slice",
+    ),
+]
+
+
+def weighed(live: LiveTree, path: str) -> LiveTree:
+    """The tree with another cpu.weight in one cgroup."""
+    group = live.cgroups[path]
+    other = replace(group, values={**group.values, "cpu.weight": "77"})
+    return replace(live, cgroups={**live.cgroups, path: other})
+
+
+@pytest.mark.parametrize(("driver", "path", "qos"), PLACES)
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_pod_that_its_runtime_has_is_on_its_way_out(
+    tmp_path: Path, driver: str, path: str, qos: str, runs: bool
+) -> None:
+    plan = plan_of(str(tmp_path), "v2", driver, "1.36")
+    report = look(plan, weighed(added(tree_of(plan), path, processes=1, pids=(70,)), qos))
+    assert "orphan" in {one.verdict for one in report.findings}
+    after = without_terminating(report, frozenset([UID] if runs else ["other"]))
+    if not runs:
+        assert after == report
+        return
+    assert {one.verdict for one in after.findings} == {"pending"}
+    assert not any(one.counts or one.fix for one in after.findings)
+
+
+def test_a_value_of_another_pod_is_drift_all_the_same(tmp_path: Path) -> None:
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    pod = next(one for one in plan.cgroups if one.level == "pod")
+    live = added(tree_of(plan), PLACES[0][1], processes=1, pids=(70,))
+    after = without_terminating(look(plan, weighed(live, pod.path or "")), frozenset([UID]))
+    assert [one.path for one in after.findings if one.counts] == [pod.path]
