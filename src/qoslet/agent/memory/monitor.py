@@ -27,6 +27,8 @@ LIMIT_POLL_SECONDS = 1.0
 """Seconds between two looks at groups that are at ``memory.high`` or under pressure."""
 WATCH_POLL_SECONDS = 0.5
 """The same, of groups that a watcher wants to see."""
+ALL_POLL_SECONDS = 5.0
+"""Seconds between two looks at all groups while tasks of the machine wait for memory."""
 
 VIEW_SECONDS = 5.0
 """Seconds in which surfaces show the amounts of one look while the kernel takes no memory."""
@@ -73,6 +75,7 @@ class MemoryMonitor:
         self._read_at = 0.0
         self._viewed_at = 0.0
         self._woken = False
+        self._all_at = float("-inf")
         self._touched: set[str] = set()
 
     def sync(self, *, whole: bool = False) -> None:
@@ -117,14 +120,23 @@ class MemoryMonitor:
             return frozenset()
         woken = self._parts.watch.woken()
         self._woken = bool(woken)
-        if "" in woken or (whole and self._missed(now)):
+        if (whole and self._missed(now)) or ("" in woken and self._all_due(now)):
             return frozenset(self.groups.groups)
-        woken |= self._leaving()
+        woken = (woken - {""}) | self._leaving()
         if whole and self._accounting is not None:
             woken |= self._accounting.store.under_pressure()
         if held:
             return woken
         return woken.union(self._near_limit, *(policy.watching() for policy in self.policies))
+
+    def _all_due(self, now: float) -> bool:
+        """Whether to sample all cgroups now because something happened to the machine. Where the kernel
+        reclaims for limits only, those who wait there tell that by themselves, and the machine may
+        wait as long as one of them does: now and then is enough."""
+        if not self._missed(now) and now - self._all_at < ALL_POLL_SECONDS:
+            return False
+        self._all_at = now
+        return True
 
     def _leaving(self) -> frozenset[str]:
         """The cgroups that may be removed in this sync: this may be the last sample. While a

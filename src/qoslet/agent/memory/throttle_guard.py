@@ -29,6 +29,8 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 
 CALM_SECONDS = 5.0
 """Seconds for which a group has to be calm to be left."""
+POLL_SECONDS = 0.5
+"""Seconds between two looks at a watched group."""
 RAISED_POLL_SECONDS = 2.0
 """Seconds between two looks at one that is calm and held."""
 MAX_DECISIONS = 50
@@ -99,7 +101,7 @@ class Guard:
     def next_at(self) -> float | None:
         """When the next watched cgroup or kill is due, in monotonic seconds."""
         times = [
-            self._next_read(watched)
+            max(self._next_read(watched), watched.read_at + POLL_SECONDS)
             for watched in self._watched.values()
             if watched.calm_since is not None
         ]
