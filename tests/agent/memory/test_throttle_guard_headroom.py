@@ -29,14 +29,14 @@ def test_what_one_was_given_another_is_not_given_too() -> None:
     bench = Throttled()
     paths = hogs(bench, 4)
     said = [line.partition(" (")[0] for line in bench.time(2)]
-    raised = "stalled at memory.high: raised memory.high: to 127.0 MiB"
-    lifted = "stalled at memory.high: removed memory.high: up to memory.max 1200.0 MiB"
+    raised = "app: stalled at memory.high: to 127.0 MiB"
+    lifted = "app: stalled at memory.high: up to memory.max 1200.0 MiB"
     others = "granted to others and not used yet"
     assert said == [
-        f"guard: d/hog0/app: {lifted}, 1397.6 MiB free",
-        f"guard: d/hog1/app: {raised}, 299.6 MiB free, without 1098.0 MiB {others}",
-        f"guard: d/hog2/app: {raised}, 274.6 MiB free, without 1123.0 MiB {others}",
-        f"guard: d/hog3/app: {raised}, 249.6 MiB free, without 1148.0 MiB {others}",
+        f"guard: removed memory.high of d/hog0/{lifted}, 1397.6 MiB free",
+        f"guard: raised memory.high of d/hog1/{raised}, 299.6 MiB free, without 1098.0 MiB {others}",
+        f"guard: raised memory.high of d/hog2/{raised}, 274.6 MiB free, without 1123.0 MiB {others}",
+        f"guard: raised memory.high of d/hog3/{raised}, 249.6 MiB free, without 1148.0 MiB {others}",
     ]
     assert [bench.high(path) for path in paths] == ["max", *[str(127 * MIB)] * 3]
 
@@ -72,17 +72,17 @@ def test_what_is_not_used_is_taken_back_before_anybody_is_ended() -> None:
     bench.stalls(second, 102)
     lowered, raised = bench.time(2)
     assert lowered == (
-        "guard: d/hog0/app: lowered memory.high: to 118.0 MiB, "
+        "guard: lowered memory.high of d/hog0/app: to 118.0 MiB, "
         "d/hog1/app needs the memory that it does not use"
     )
-    assert "d/hog1/app: stalled at memory.high: raised memory.high: to 127.0 MiB" in raised
+    assert "raised memory.high of d/hog1/app: stalled at memory.high: to 127.0 MiB" in raised
     assert "1091.6 MiB free, without 16.0 MiB granted to others" in raised
     assert bench.high(first) == str(118 * MIB)
     held = bench.reconciler.snapshot().memory_view.guard.held
     assert [(row.path, row.value) for row in held] == [(first, 118 * MIB), (second, 127 * MIB)]
     bench.pushing.clear()
     bench.holds(first, 60)
-    assert any("hog0/app: restored the planned memory.high" in line for line in bench.time(40))
+    assert any("restored the planned memory.high of d/hog0/app" in line for line in bench.time(40))
 
 
 def test_nobody_is_lowered_for_one_that_cannot_be_helped() -> None:
@@ -94,7 +94,7 @@ def test_nobody_is_lowered_for_one_that_cannot_be_helped() -> None:
     bench.pushing.clear()
     bench.stalls(second, 102)
     (said,) = bench.time(2)
-    assert "killed the container: no memory to grant, 0.0 MiB free" in said
+    assert "killed container d/other/app: stalled at memory.high: no memory to grant" in said
     assert bench.high(first) == "max"
 
 
@@ -103,15 +103,15 @@ def test_one_is_ended_at_a_time() -> None:
     first, second = hogs(bench, 2)
     bench.available = 105
     one, two = bench.time(3)
-    assert "d/hog0/app: stalled at memory.high: killed the container" in one
-    assert "d/hog1/app: stalled at memory.high: no action: no memory to grant" in two
+    assert "killed container d/hog0/app: stalled at memory.high: " in one
+    assert "no action for d/hog1/app: stalled at memory.high: no memory to grant" in two
     assert "; d/hog0/app was killed; waiting for its memory to be freed" in two
     assert bench.keeper.calls[-1] == ("restart", "hog0", "app")
     bench.pushing.discard(first)
     bench.holds(first, 1)
     bench.available = 205
     (said,) = bench.time(1)
-    assert "d/hog1/app: stalled at memory.high: raised memory.high" in said
+    assert "raised memory.high of d/hog1/app: stalled at memory.high" in said
     assert bench.high(second) == str(127 * MIB)
 
 
@@ -130,7 +130,7 @@ def test_a_limit_that_the_node_cannot_afford_is_gone_for_step_by_step() -> None:
     path = bench.pod("hog", limit="memory=64Gi", high=200 * MIB)
     bench.stalls(path, 205)
     (said,) = bench.time(2)
-    assert "raised memory.high: to 255.0 MiB, 1397.6 MiB free" in said
+    assert "stalled at memory.high: to 255.0 MiB, 1397.6 MiB free" in said
     assert bench.high(path) == str(255 * MIB)
 
 
@@ -142,7 +142,7 @@ def test_page_cache_of_a_tier_is_there_to_be_given() -> None:
     files = {"anon": 300 * MIB, "inactive_file": 640 * MIB}
     bench.memory.set(tier, current=1000 * MIB, max=1000 * MIB, stat=files)
     (said,) = bench.time(2)
-    assert "raised memory.high: to 255.0 MiB, 640.0 MiB free" in said
+    assert "stalled at memory.high: to 255.0 MiB, 640.0 MiB free" in said
 
 
 def test_who_waits_for_another_one_s_reclaim_is_reclaimed_after_it() -> None:
@@ -155,7 +155,7 @@ def test_who_waits_for_another_one_s_reclaim_is_reclaimed_after_it() -> None:
     assert bench.cold.asked == []
     bench.cold.busy = False
     (said,) = bench.time(0.5)
-    assert "reclaiming memory: 5.0 MiB of it are reclaimable" in said
+    assert "stalled at memory.high: 5.0 MiB of it are reclaimable" in said
     assert bench.cold.asked == [(path, 5 * MIB)]
 
 
@@ -166,7 +166,7 @@ def test_a_reclaim_that_does_not_end_keeps_nobody_waiting() -> None:
     bench.pushing.add(path)
     bench.cold.busy = True
     (said,) = bench.time(2)
-    assert "removed memory.high: up to memory.max 256.0 MiB, 1397.6" in said
+    assert "stalled at memory.high: up to memory.max 256.0 MiB, 1397.6" in said
     assert "free; reclaim skipped: another cgroup is being reclaimed (245.0 MiB of" in said
     assert bench.cold.asked == []
     assert bench.reconciler.snapshot().memory_view.guard.counts == {"act/limit": 1}

@@ -143,12 +143,10 @@ def test_the_mode_goes_with_the_form() -> None:
 
 def test_a_decision_in_one_line() -> None:
     row = GuardRow(0.0, "/q/a", "d/a", "app", "act", "end", 0, "no way", "250 MiB")
-    assert row.describe() == (
-        "d/a/app: stalled at memory.high: killed the container: no way (250 MiB)"
-    )
+    assert row.describe() == ("killed container d/a/app: stalled at memory.high: no way (250 MiB)")
     lower = GuardRow(0.0, "/q/a", "d/a", "app", "act", "lower", 9, "to 9", "")
-    assert lower.describe() == "d/a/app: lowered memory.high: to 9"
+    assert lower.describe() == "lowered memory.high of d/a/app: to 9"
     tier = GuardRow(0.0, "/q/a", "", "", "observe", "raise", 9, "to 9", "", "EBUSY")
     assert tier.describe() == (
-        "/q/a: stalled at memory.high: would raise memory.high: to 9; it failed: EBUSY"
+        "would raise memory.high of /q/a: stalled at memory.high: to 9; it failed: EBUSY"
     )

@@ -227,6 +227,16 @@ def test_what_computes_without_any_memory_to_take_back_is_stalled_in_the_end() -
     assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.busy_seconds + 1.0, abs=0.5)
 
 
+@pytest.mark.parametrize(("user", "seconds"), [(0, 1.0), (200_000, 11.0)])
+def test_cpu_time_inside_the_kernel_is_no_progress(user: int, seconds: float) -> None:
+    """Reclaim scans page cache that sockets hold again and again."""
+    looks = [
+        replace(s, usage_usec=n * 400_000, user_usec=n * user) for n, s in enumerate(steady(40))
+    ]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert states.index("stalled") * 0.5 == pytest.approx(seconds, abs=0.5)
+
+
 def test_events_may_pause_while_a_process_sleeps() -> None:
     looks = [sample(n / 2, local={"high": n // 4}) for n in range(12)]
     assert after(*looks).verdict.state == "stalled"

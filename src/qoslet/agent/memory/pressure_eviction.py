@@ -344,7 +344,7 @@ class PressureEviction:
             because = f"{choice.because}; {state.because}"
             wall = self._context.clock.wall()
             row = PressureRow(wall, state.path, choice.verdict, because, key)
-            self._evictor.record(row, f"memory is short on {where}: {line}")
+            self._evictor.record(row, f"{what}: memory is short on {where}: {because}")
         if victim is None or choice.verdict != "end":
             return False
         message = f"{where} was low on memory: {choice.because}; {state.because}"

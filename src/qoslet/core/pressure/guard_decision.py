@@ -38,11 +38,18 @@ _MIB = 1 << 20
 
 
 class GrowthBounds(Struct, frozen=True):
-    """The lower of a cgroup's own limit and its pod's, in bytes, and whether a container can be
-    killed for it."""
+    """The lower of a cgroup's own limit and of what its pod's leaves it, in bytes, and whether a
+    container can be killed for it. ``pod_limit`` is the memory.max of the pod if that is lower."""
 
     limit: int
     killable: bool
+    pod_limit: int | None = None
+
+    def describe(self) -> str:
+        """The limit as it was set."""
+        if self.pod_limit is None:
+            return f"memory.max {mib(self.limit)}"
+        return f"memory.max {mib(self.pod_limit)} of its pod"
 
 
 class GuardDecision(Struct, frozen=True):
@@ -82,7 +89,7 @@ def answer(
     if room.granted_unused >= _MIB:
         has += f", without {mib(room.granted_unused)} granted to others and not used yet"
     if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
-        return GuardDecision("limit", f"up to memory.max {mib(bounds.limit)}, {has}", UNLIMITED)
+        return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
     high = sample.high or 0
     at = max(high, sample.current)
     wanted = min(bounds.limit, at + max(policy.min_step_bytes, int(high * policy.step_ratio)))
@@ -219,10 +226,12 @@ def _assess(
         for at, sampled in situation.samples.items()
     }
     own = UNLIMITED if sample.max is None else sample.max
-    if pod in shares and pod != path:
-        own = min(own, shares[pod].limit_headroom + sample.current)
+    pod_limit = None
+    if pod in shares and pod != path and shares[pod].limit_headroom + sample.current < own:
+        own = shares[pod].limit_headroom + sample.current
+        pod_limit = situation.samples[pod].max
     room = headroom.headroom_for(path, pod, spare_bytes(situation.node, policy), shares)
-    return _Assessment(GrowthBounds(own, bool(pod)), room, shares)
+    return _Assessment(GrowthBounds(own, bool(pod), pod_limit), room, shares)
 
 
 def _least_used(

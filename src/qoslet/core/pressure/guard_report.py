@@ -24,33 +24,32 @@ class GuardRow(Struct, frozen=True):
     error: str = ""
 
     def describe(self) -> str:
-        """The decision in one line."""
+        """The decision in one line: what was done, and why."""
         who = f"{self.pod}/{self.container}".strip("/") or self.path
-        done = _DONE[self.answer] if self.mode == "act" else f"would {_WOULD[self.answer]}"
-        text = f"{who}: stalled at memory.high: {done}: {self.because}"
-        if self.answer in ("lower", "restore"):
-            text = f"{who}: {done}: {self.because}"
+        done = (_DONE if self.mode == "act" else _WOULD)[self.answer].format(who)
+        why = "" if self.answer in ("lower", "restore") else "stalled at memory.high: "
+        text = f"{done}: {why}{self.because}"
         numbers = f" ({self.numbers})" if self.numbers else ""
         return f"{text}{numbers}" + (f"; it failed: {self.error}" if self.error else "")
 
 
 _DONE: dict[Answer, str] = {
-    "reclaim": "reclaiming memory",
-    "raise": "raised memory.high",
-    "limit": "removed memory.high",
-    "end": "killed the container",
-    "lower": "lowered memory.high",
-    "restore": "restored the planned memory.high",
-    "none": "no action",
+    "reclaim": "reclaiming memory of {}",
+    "raise": "raised memory.high of {}",
+    "limit": "removed memory.high of {}",
+    "end": "killed container {}",
+    "lower": "lowered memory.high of {}",
+    "restore": "restored the planned memory.high of {}",
+    "none": "no action for {}",
 }
 _WOULD: dict[Answer, str] = {
-    "reclaim": "reclaim memory",
-    "raise": "raise memory.high",
-    "limit": "remove memory.high",
-    "end": "kill the container",
-    "lower": "lower memory.high",
-    "restore": "restore memory.high",
-    "none": "do nothing",
+    "reclaim": "would reclaim memory of {}",
+    "raise": "would raise memory.high of {}",
+    "limit": "would remove memory.high of {}",
+    "end": "would kill container {}",
+    "lower": "would lower memory.high of {}",
+    "restore": "would restore the planned memory.high of {}",
+    "none": "would do nothing for {}",
 }
 
 

@@ -33,7 +33,10 @@ class StallTuning(Struct, frozen=True):
     change_ratio_per_second: float = 1 / 40
     """Share of memory.high: memory that grows or falls faster is progress."""
     busy_cpus: float = 0.5
-    """CPUs in use that count as progress, for ``busy_seconds``."""
+    """CPUs in use that count as progress, for ``busy_seconds``, if the kernel does not tell those
+    outside of it."""
+    busy_user_cpus: float = 0.25
+    """CPUs in use outside of the kernel that do."""
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
     reclaimable_ratio: float = 1 / 32
@@ -241,8 +244,8 @@ def _judge(
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     if idle < tuning.busy_seconds:
-        if signs.cpu is not None and signs.cpu >= tuning.busy_cpus:
-            return _Judgement("reclaiming", f"it uses {signs.cpu:.2f} CPUs")
+        if _computes(progress, tuning):
+            return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs")
         if progress.thrashing and progress.stolen >= freed_enough(signs.high):
             return _Judgement("reclaiming", "what reclaim takes is read back at once")
     if not exhausted and idle < tuning.patience_seconds:
@@ -251,6 +254,14 @@ def _judge(
         return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
     because = f"of {mib(signs.current)}, {looks} by their kind, but nothing was freed"
     return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True)
+
+
+def _computes(progress: ReclaimProgress, tuning: StallTuning) -> bool:
+    """Whether it uses a CPU for itself: inside the kernel it may do nothing but scan for memory that
+    cannot be reclaimed."""
+    if progress.user_cpu is not None:
+        return progress.user_cpu >= tuning.busy_user_cpus
+    return progress.cpu is not None and progress.cpu >= tuning.busy_cpus
 
 
 def _rest(high: int, tuning: StallTuning) -> float:
