@@ -13,7 +13,7 @@ from tests.live.memory.zoo.build import COMPILERS, HERE, build
 from tests.live.memory.zoo.drive import chosen
 from tests.live.memory.zoo.judge import Watched, result
 from tests.live.memory.zoo.loads import PLAIN, SCENES, Load
-from tests.vm.zoo import HEADS, _row, merged, rows_of, write_page
+from tests.vm.zoo import HEADS, _row, merged, rows_from, rows_of, write_page
 
 BURST = Load("burst", ("burst", 90), "finishes")
 OVER = Load("over", ("burst", 110), "killed")
@@ -112,6 +112,26 @@ def test_the_page_keeps_what_did_not_run(tmp_path: Path):
         r"\| burst 90 \| 96 \| finishes \| finished \| 0\.9 \| - \| 0\.1 \| lift \|", text
     )
     assert all(line.count("|") == len(HEADS) + 1 for line in text.splitlines() if line[:1] == "|")
+
+
+def test_neighbours_are_counted_unless_something_happened_to_them(tmp_path: Path):
+    (scene,) = chosen(["node, SysV"])
+
+    def documents(innocent):
+        rows = [result(scene.name, 3.0, scene.loads[0], [Watched.of(GONE)], {"c0": "Evicted"}, [])]
+        for load in scene.neighbours:
+            ends = {"c0": "Evicted"} if load.name == innocent else {}
+            rows.append(result(scene.name, 3.0, load, [Watched.of(LIVES)], ends, []))
+        return [row.document() for row in rows]
+
+    page = tmp_path / "page.md"
+    write_page(rows_from("sid-zoo (Linux 7.2)", "old", documents("quiet-g0")), page)
+    hog, innocent = rows_of(page.read_text())
+    assert hog["outcome"] == "evicted; 10 neighbours untouched"
+    assert (innocent["load"], innocent["fault"]) == ("quiet-g0", "evicted, expected: untouched")
+    write_page(rows_from("sid-zoo (Linux 7.2)", "new", documents("")), page)
+    (hog,) = rows_of(page.read_text())
+    assert hog["outcome"] == "evicted; 11 neighbours untouched"
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C compiler")

@@ -22,6 +22,7 @@ HEADS: Final = (
     *("system", "run", "load", "program", "limit", "expected", "outcome"),
     *("at high", "at max", "else", "decided", "fault", "seen"),
 )
+_NEIGHBOURS: Final = {load.name for scene in SCENES for load in scene.neighbours}
 _SECONDS = 3600.0
 _DRIVER = "python3 -m tests.live.memory.zoo.drive"
 _INTRO = """# What the guard did with the zoo
@@ -30,7 +31,8 @@ _INTRO = """# What the guard did with the zoo
 rows of what ran ([testing](testing.md) says how to run some of them). Amounts are in MiB, times in seconds. `at high`, `at max` and
 `else` are the longest times in which a load took no step, by where its usage stood: at `memory.high` below the limit, at
 `memory.max`, elsewhere. The guests are emulated and slow. `decided` lists what qoslet did to the pod, and `fault` what an operator would
-complain about; no row is left out. `seen` has the day and the commit.
+complain about. A hog's row counts the neighbours to whom nothing happened; others have a row. `seen` has the day and the commit;
+`+` stands for changes that were not committed.
 
 """
 
@@ -62,9 +64,25 @@ def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[
     found = left.logs / "zoo.jsonl"
     if not found.exists():
         raise VmError(left.why() if left.code is None else f"no row; logs: {left.logs}")
-    commit = answer(["git", "-C", REPO, "rev-parse", "--short", "HEAD"]).strip()
+    commit = answer(["git", "-C", REPO, "describe", "--always", "--dirty=+"]).strip()
     seen = f"{time.strftime('%Y-%m-%d')} {commit}"
-    return [_row(label, seen, json.loads(line)) for line in found.read_text().splitlines()]
+    return rows_from(label, seen, map(json.loads, found.read_text().splitlines()))
+
+
+def rows_from(label: str, seen: str, documents: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+    """The rows of what the driver wrote. Neighbours to whom nothing happened are counted in the
+    row of the hog beside them."""
+    rows: list[dict[str, str]] = []
+    well: dict[str, int] = {}
+    for document in documents:
+        if document["load"] in _NEIGHBOURS and not document["faults"]:
+            well[document["scene"]] = well.get(document["scene"], 0) + 1
+        else:
+            rows.append(_row(label, seen, document))
+    for row in rows:
+        if row["run"] in well and row["load"] not in _NEIGHBOURS:
+            row["outcome"] += f"; {well[row['run']]} neighbours untouched"
+    return rows
 
 
 def _row(label: str, seen: str, document: dict[str, Any]) -> dict[str, str]:
@@ -98,8 +116,13 @@ def _key(row: dict[str, str]) -> tuple[str, str, str]:
 def merged(page: str, rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """The rows of a page, with newer ones in place of those of the same system, run and load; what a
     page has not stands at its end."""
-    kept = {_key(row): row for row in rows_of(page)}
-    kept.update({_key(row): row for row in rows})
+    new = {_key(row): row for row in rows}
+    played_again = {key[:2] for key in new}
+    kept = {
+        key: row
+        for key, row in ((_key(row), row) for row in rows_of(page))
+        if not (key[2] in _NEIGHBOURS and key[:2] in played_again)
+    } | new
     order = {name: place for place, name in enumerate(SYSTEMS)}
     return sorted(kept.values(), key=lambda row: order.get(_key(row)[0], len(order)))
 

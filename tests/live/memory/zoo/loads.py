@@ -94,7 +94,7 @@ FILES: Final = (
     Load("mlock-file", ("locked-file", 16, 90), "killed", capable=True),
     Load("volume-files-empty", ("volume-files", 60, 0), "killed", limit=24, volume=True),
     Load("volume-files-small", ("volume-files", 60, 100), "killed", limit=24, volume=True),
-    Load("disk-files", ("disk-files", 20, 100), "finishes", limit=24),
+    Load("disk-files", ("disk-files", 5, 100), "finishes", limit=24),
     Load("negative-dentries", ("misses",), "untouched", limit=24),
 )
 KERNEL: Final = (
@@ -187,10 +187,10 @@ SCENES: Final = (
     _plain("1.27", PLAIN[1::4], SYSTEMD),
     _plain("1.36", PLAIN[2::4]),
     _plain("1.36", PLAIN[3::4], SYSTEMD),
-    Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=60, guard="off"),
+    Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=90, guard="off"),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     *(
-        Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=60)
+        Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90)
         for name, hog in (
             ("MAP_SHARED", _SHARED_HOG),
             ("memfd", _hog("hog-memfd", "memfd-hog", 1500)),
@@ -199,7 +199,7 @@ SCENES: Final = (
             ("sockets", _hog("hog-sockets", "sockets-hog", 1300)),
             ("memory volume", _hog("hog-volume", "volume-hog", 1400, volume=True)),
             ("anonymous", _hog("hog-anonymous", "hog", 1500)),
-            ("Burstable above its request", _hog("hog-burstable", "hog", 1350, request=32)),
+            ("Burstable above its request", _hog("hog-burstable", "hog", 1500, request=32)),
         )
     ),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", 512)),
@@ -207,10 +207,10 @@ SCENES: Final = (
     Scene(
         "QoS cgroup at its limit",
         (
-            _hog("hog-of-class", "hog", 420),
-            Load("hog-beside", ("slow", 100, 50), "finishes", limit=0, request=0),
+            _hog("hog-of-class", "hog", 600),
+            Load("quiet-beside", ("quiet", 40), "untouched", limit=0, request=0),
         ),
-        (*NODE, "--qos-reserved", "memory=100%"),
+        (*NODE, "--qos-reserved", "memory=100%", "--feature-gates", "QOSReserved=true"),
         (Load("reserving", ("quiet", 24), "untouched", limit=1500, request=1500),),
         at_once=2,
         seconds=60,

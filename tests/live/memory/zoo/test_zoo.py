@@ -8,17 +8,18 @@ import pytest
 
 from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
-from tests.live.memory.zoo.drive import play, prepared
+from tests.live.memory.zoo.drive import line_of, play, prepared, say
 from tests.live.memory.zoo.loads import SCENES
 from tests.live.systemd.slices import need_guest
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 ROWS = (
-    ("1.22", "burst,reader,madv-free,opted-out"),
-    ("1.22", "two-containers,pipes-over,mlock-over,stopped"),
-    ("qoslet 0.8", "burst,burst-over,oscillate,reader-beside-60"),
-    ("node, anonymous", ""),
+    ("1.22", "splice,volume-files-empty,volume-files-small"),
+    ("1.22", "burst,reader,opted-out,two-containers"),
+    ("node, MAP_SHARED", ""),
+    ("node, pipes", ""),
+    ("swap, zram", ""),
 )
 """A scene, and its loads; all without."""
 
@@ -39,5 +40,7 @@ def test_v2_zoo(program: Path, name: str, loads: str, record_property) -> None:
         scene = scene.only(loads.split(","))
     with prepared(), swaps.swap(*scene.swap):
         rows = list(play(scene, program, program.parent))
+    for row in rows:
+        say(line_of(row))
     assert [(row.load.name, row.faults) for row in rows if row.faults] == []
     record_property("compared", len(rows))
