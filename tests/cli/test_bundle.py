@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from qoslet.core.bundle.archive import unpack
+from qoslet.core.bundle.archive import pack, unpack
 from qoslet.core.bundle.parts import PARTS
 from tests.cli.fixtures import KUBELET, PODS, command, environment, run
 
@@ -237,3 +237,34 @@ def test_a_terminal_gets_no_archive(folder: Path) -> None:
     )  # fmt: skip
     assert b"not written to a terminal" in done.stdout
     assert done.returncode == 2
+
+
+def test_the_doctor_says_the_same_of_the_bundle(folder: Path) -> None:
+    parts(folder, "-f", "pods.yaml")
+    here, there = (
+        run("doctor", "-o", "json"),
+        run("doctor", "--bundle", "b.tgz", "-o", "json", folder=folder),
+    )
+    assert here.returncode == there.returncode
+    found, wanted = json.loads(there.stdout), json.loads(here.stdout)
+    assert {key: found[key] for key in ("kind", "hierarchy", "canWrite")} == {
+        key: wanted[key] for key in ("kind", "hierarchy", "canWrite")
+    }
+    about = [
+        row for row in wanted["findings"] if not row["topic"].startswith(("kubelet", "container"))
+    ]
+    assert [
+        row for row in found["findings"] if not row["topic"].startswith(("kubelet", "container"))
+    ] == about
+
+
+def test_the_doctor_needs_a_machine_in_the_bundle(folder: Path) -> None:
+    found = parts(folder, "-f", "pods.yaml")
+    (folder / "c.tgz").write_bytes(pack({"pods.json": found["pods.json"]}))
+    done = run("doctor", "--bundle", "c.tgz", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has no machine.yaml" in done.stderr
+    (folder / "c.tgz").write_bytes(pack({"machine.yaml": found["machine.yaml"]}))
+    done = run("doctor", "--bundle", "c.tgz", folder=folder)
+    assert done.returncode in (0, 3)
+    assert "doctor.json" in done.stdout

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from qoslet.core.bundle import parts as part
 from qoslet.core.bundle.allowed import STATE_V2
 from qoslet.core.bundle.fields import Rename, keep, node_fields, pod_fields
+from qoslet.core.bundle.machine_facts import facts_text
 from qoslet.core.bundle.redaction import (
     Pseudonyms,
     redacted_cgroups,
@@ -24,6 +25,7 @@ from qoslet.core.node.node import Node
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
     from qoslet.core.bundle.rows import CgroupRow, UnitRow
+    from qoslet.core.node.machine import Machine
     from qoslet.host.cgroupfs.cgroup_rows import CgroupsResult
 
 MOST = 1_000_000
@@ -46,6 +48,7 @@ class BundleSource(Struct):
     cgroups: CgroupsResult
     units: list[UnitRow] | None
     versions: Mapping[str, Any]
+    facts: Machine
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +79,7 @@ def bundle_parts(source: BundleSource, time: str, *, redact: bool) -> dict[str, 
     found[part.CGROUPS] = lines(cgroups)
     if units is not None:
         found[part.UNITS] = lines(units)
+    found[part.DOCTOR] = facts_text(source.facts, names)
     about = _about(source, time, names)
     return {part.BUNDLE: json.format(json.encode(about), indent=2) + b"\n", **found}
 

@@ -80,6 +80,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         cgroups=rows,
         units=_units(machine, rows, missing),
         versions=_versions(machine, api_node, kubelet),
+        facts=machine,
         missing=missing,
     )
 

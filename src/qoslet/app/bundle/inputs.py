@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.core.bundle.live import BundledTree
+from qoslet.core.bundle.machine_facts import described, read_facts, seen
 from qoslet.core.bundle.parts import (
     BUNDLE,
     CGROUPS,
+    DOCTOR,
     KUBELET,
     MACHINE,
     NODE,
@@ -22,6 +24,7 @@ from qoslet.core.bundle.parts import (
     Bundle,
 )
 from qoslet.core.bundle.rows import cgroup_rows, running_containers, unit_rows
+from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 from qoslet.host.files.bounds import BUNDLED
@@ -34,7 +37,9 @@ if TYPE_CHECKING:
 
     from qoslet.core.api.manifest import Loaded, Options
     from qoslet.core.api.pod import System
+    from qoslet.core.node.doctor.finding import Finding
     from qoslet.core.node.flags import Flags
+    from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
 
 
@@ -86,6 +91,17 @@ class BundleInputs:
             return load_text(text, options, name=name, bounds=BUNDLED)
         raise BadInput(f"has no {PODS}", where=self.bundle.name, hint="give the pods with -f")
 
+    def doctor(self) -> tuple[Machine, list[Finding], bool]:
+        """The machine, what is to be said of it, and whether qoslet can make cgroups there. Raises
+        BadInput, BadInputs, CannotDo."""
+        for where, text in self.bundle.texts(DOCTOR):
+            return seen(read_facts(text, where))
+        from qoslet.app.node import needs_linux
+
+        node, _ = self.node((), NO_FLAGS)
+        needs_linux(node)
+        return described(node)
+
     def running(self) -> set[tuple[str, str]]:
         """Pods and containers that ran, by their names."""
         return running_containers(self.bundle.parts.get(PODS, b"{}"))
@@ -114,7 +130,7 @@ class BundleInputs:
                 raise BadInput(
                     f"cannot be read: {shown(str(error))}", where=where, hint=MAKE
                 ) from None
-            return {(one.path, one.file): one.error for one in about.unread}
+            return {(one.path, one.file): shown(one.error) for one in about.unread}
         return {}
 
     def _notes(self) -> list[Problem]:
