@@ -29,6 +29,20 @@ def document(text: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("output", ["files", "shell"])
+def test_what_is_refused_is_said_beside_files(output: str) -> None:
+    block = '{"pids": {"limit": 9}, "hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}'
+    done = run("convert", "-", "--to", "v2", "--kernel", "5.4", "-o", output, stdin=block)
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1)
+    assert "refused: hugepageLimits: kernel 5.4 has no hugetlb controller" in done.stderr
+    swap = '{"memory": {"limit": 9, "swap": 5}}'
+    done = run("convert", "-", "--to", "v2", "--runtime", "crun-1.21", "-o", output, stdin=swap)
+    assert done.returncode == 1
+    assert "refused: memory.swap: cannot set memory+swap limit" in done.stderr
+    done = run("convert", "-", "--to", "v2", "-o", output, stdin='{"pids": {"limit": 9}}')
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_json_conforms() -> None:
     code, out, err = convert("-", "--to", "v2", "--runtime", "crun-1.23", "-o", "json", given=BLOCK)
     assert (code, err) == (0, "")

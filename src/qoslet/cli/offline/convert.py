@@ -14,7 +14,7 @@ from qoslet.cli.parser import (
     screen,
 )
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
-from qoslet.render.text.streams import emit
+from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
     import argparse
@@ -106,6 +106,11 @@ def run(args: argparse.Namespace) -> int:
         from qoslet.render.text.problems import print_problems
 
         print_problems(made.problems)
+    if args.output in ("files", "shell") and not made.is_valid:
+        from qoslet.render.text.conversion import refusals
+
+        for line in refusals(made):
+            note(line)
     return EXIT_OK if made.is_valid else EXIT_NO
 
 

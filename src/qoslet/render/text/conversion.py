@@ -145,6 +145,18 @@ def pairs(conversion: Conversion) -> list[str]:
     return found
 
 
+def refusals(conversion: Conversion) -> list[str]:
+    """What the runtime or the kernel rejects, a line each, for outputs that hold only files."""
+    found = []
+    for part in conversion.parts:
+        before = f"{part.name}: " if part.name else ""
+        rows = [(row.field or row.what, row.why) for row in part.lost if row.fate == "refused"]
+        if part.refusal is not None:
+            rows.insert(0, (part.refusal.field, part.refusal.message))
+        found += [f"{before}refused: {field}: {why}" for field, why in rows]
+    return found
+
+
 def shell(conversion: Conversion) -> list[str]:
     """The commands that write it by hand, below ``$GROUP`` or for ``$UNIT``."""
     request, found = conversion.request, []
