@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from qoslet.app.own_tree import keeps_pods, own_containers
 from qoslet.core.audit.audit import audit, read_request, settled, unit_names
 from qoslet.core.audit.finding import AuditReport, Unread
+from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import LiveSource, LiveTree, ReadRequest, Units
 from qoslet.core.audit.resizing import without_resizes
-from qoslet.core.audit.terminating import without_terminating
 from qoslet.core.node.resolve import as_written
 from qoslet.errors import BadInput, CannotDo
 
@@ -181,7 +181,10 @@ def _audit_live(args: argparse.Namespace, inputs: Inputs) -> Audited:
 
     can_ask = args.resources == "spec"
     audited = audit_machine(inputs.plan(), again, allocated if can_ask else None)
-    return replace(audited, report=without_terminating(audited.report, frozenset(running)))
+    return replace(
+        audited,
+        report=without_kubelet_work(audited.report, frozenset(running), is_new=inputs.is_new),
+    )
 
 
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:

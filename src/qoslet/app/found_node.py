@@ -25,7 +25,12 @@ from qoslet.host.kubelet.client import Credentials as Credentials
 from qoslet.host.kubelet.configuration import Configuration, configuration
 from qoslet.host.kubelet.ports import read_only_port, secure_port
 from qoslet.host.kubelet.process_files import ProcessFiles
-from qoslet.host.kubelet.processes import KubeletProcess, kubelet_processes, shares_namespace
+from qoslet.host.kubelet.processes import (
+    KubeletProcess,
+    age_seconds,
+    kubelet_processes,
+    shares_namespace,
+)
 
 
 class KubeletOptions(Struct, frozen=True):
@@ -41,6 +46,11 @@ PODS = "kubelet pods"
 """The topic of the note about pods."""
 
 
+QOS_UPDATE_SECONDS = 75.0
+"""A kubelet updates its QoS cgroups each minute. At its start it has no pods: the first update sets
+cpu.shares to 2. Source: cm/qos_container_manager_linux.go periodicQOSCgroupUpdateInterval."""
+
+
 class FoundNode(Struct, frozen=True):
     """A kubelet's node. ``documents`` are node documents with the place of each, to be read like
     those of ``--node``, the later ones over the former; ``pods`` is a PodList as JSON with its place,
@@ -53,6 +63,8 @@ class FoundNode(Struct, frozen=True):
     notes: tuple[Finding, ...]
     running: frozenset[str] = frozenset()
     """UIDs of the pods that the container runtime has."""
+    is_new: bool = False
+    """Whether the kubelet has just started, so that its first QoS update may be to come."""
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -95,7 +107,9 @@ def find_node(options: KubeletOptions) -> FoundNode:
         runtime.note,
     )
     running = frozenset(one.uid for one in runtime.sandboxes)
-    return FoundNode(process.pid, name, documents, pods, notes, running)
+    age = age_seconds(process)
+    is_new = age is not None and age < QOS_UPDATE_SECONDS
+    return FoundNode(process.pid, name, documents, pods, notes, running, is_new)
 
 
 def _fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:

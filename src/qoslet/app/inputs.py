@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 
 class Inputs(Struct, frozen=True):
     """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
-    ``running`` are UIDs of the pods that the container runtime of a live kubelet has."""
+    ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``is_new`` tells
+    that this kubelet has just started."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
     running: frozenset[str] = frozenset()
+    is_new: bool = False
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -163,7 +165,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         loaded = load_text(found.pods[1], options, name=found.pods[0])
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
-    return Inputs(loaded.pods, node, told, loaded, found.running)
+    return Inputs(loaded.pods, node, told, loaded, found.running, found.is_new)
 
 
 def _namespace(args: argparse.Namespace) -> str | None:

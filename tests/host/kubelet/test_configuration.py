@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.host.kubelet.configuration import Configuration, configuration
-from qoslet.host.kubelet.processes import kubelet_processes
+from qoslet.host.kubelet.processes import KubeletProcess, age_seconds, kubelet_processes
 from tests.host.kubelet.fake_node import HEAD, declare
 
 
@@ -148,3 +148,12 @@ def test_k3s_has_a_file_and_drop_ins(tmp_path: Path) -> None:
     )
     assert got["readOnlyPort"] == 0
     assert found(tmp_path).command.path("hostname-override") == "N1"
+
+
+def test_the_age_of_a_process(tmp_path: Path) -> None:
+    own = age_seconds(KubeletProcess(os.getpid(), "kubelet", "/proc/self", ()))
+    first = age_seconds(KubeletProcess(1, "kubelet", "/proc/1", ()))
+    assert own is not None
+    assert first is not None
+    assert -1 < own <= first
+    assert age_seconds(KubeletProcess(1, "kubelet", str(tmp_path), ())) is None

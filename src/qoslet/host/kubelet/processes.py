@@ -10,6 +10,7 @@ import os
 
 from msgspec import Struct
 
+from qoslet.host.linux.procfs import text
 from qoslet.host.machine.node_programs import running_programs
 
 
@@ -56,3 +57,15 @@ def shares_namespace(process: KubeletProcess, kind: str) -> bool | None:
     except OSError:
         return None
     return there == here
+
+
+def age_seconds(process: KubeletProcess) -> float | None:
+    """How long a process has run; None where this machine does not tell.
+
+    Source: proc(5), field 22 of /proc/PID/stat, in clock ticks since boot.
+    """
+    stat, uptime = text(f"{process.folder}/stat"), text("/proc/uptime")
+    fields = (stat or "").rpartition(")")[2].split()
+    if uptime is None or len(fields) < 20 or not fields[19].isdecimal():
+        return None
+    return float(uptime.split()[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Pods on their way out: the kubelet no longer names them, its runtime still runs them.
+"""What a kubelet is about to do: end pods that it no longer names, update QoS cgroups after its start.
 
 Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; cm
 qos_container_manager_linux.go UpdateCgroups, which counts active pods.
@@ -21,24 +21,28 @@ _SUMS = (
     "memory.limit_in_bytes",
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
+_STARTED = "the kubelet started less than a minute ago and updates it within the next"
 _QOS = ("kubepods", "burstable", "besteffort")
 
 
-def without_terminating(report: AuditReport, running: frozenset[str]) -> AuditReport:
+def without_kubelet_work(
+    report: AuditReport, running: frozenset[str], *, is_new: bool = False
+) -> AuditReport:
     """The report; cgroups of pods that the runtime still has (``running`` are their UIDs) are
-    pending, and so are the values of QoS cgroups that count those pods until they are gone."""
+    pending, and so are the values of QoS cgroups that count those pods until they are gone, or
+    that a kubelet which ``is_new`` has not updated."""
     uids = {uid.replace("_", "-") for uid in running}
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
-    if not ending:
+    if not ending and not is_new:
         return report
+    why = "a pod that ends counts until it is gone" if ending else _STARTED
     findings = []
     for one in report.findings:
         if one in ending:
             message = f"{one.message}: its runtime still has it, as while the kubelet ends a pod"
             findings.append(replace(pending(one, message), fix=None))
         elif _is_sum(one):
-            message = f"{one.message}: a pod that ends counts until it is gone"
-            findings.append(replace(pending(one, message), fix=None))
+            findings.append(replace(pending(one, f"{one.message}: {why}"), fix=None))
         else:
             findings.append(one)
     return replace(report, findings=tuple(findings))

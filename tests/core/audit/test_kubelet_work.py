@@ -1,4 +1,4 @@
-"""Pods that end while a node is audited: pending, not orphans."""
+"""What a kubelet is about to do is pending: pods that end, QoS cgroups after its start."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import LiveTree
-from qoslet.core.audit.terminating import without_terminating
 from tests.core.audit.trees import added, look, plan_of, tree_of
 
 UID = "0000dead-1111-2222-3333-444444444444"
@@ -38,7 +38,7 @@ def test_a_pod_that_its_runtime_has_is_on_its_way_out(
     plan = plan_of(str(tmp_path), "v2", driver, "1.36")
     report = look(plan, weighed(added(tree_of(plan), path, processes=1, pids=(70,)), qos))
     assert "orphan" in {one.verdict for one in report.findings}
-    after = without_terminating(report, frozenset([UID] if runs else ["other"]))
+    after = without_kubelet_work(report, frozenset([UID] if runs else ["other"]))
     if not runs:
         assert after == report
         return
@@ -50,5 +50,15 @@ def test_a_value_of_another_pod_is_drift_all_the_same(tmp_path: Path) -> None:
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     pod = next(one for one in plan.cgroups if one.level == "pod")
     live = added(tree_of(plan), PLACES[0][1], processes=1, pids=(70,))
-    after = without_terminating(look(plan, weighed(live, pod.path or "")), frozenset([UID]))
+    after = without_kubelet_work(look(plan, weighed(live, pod.path or "")), frozenset([UID]))
     assert [one.path for one in after.findings if one.counts] == [pod.path]
+
+
+@pytest.mark.parametrize(("is_new", "verdict"), [(True, "pending"), (False, "drift")])
+def test_a_kubelet_that_has_just_started_updates_its_qos_cgroups(
+    tmp_path: Path, is_new: bool, verdict: str
+) -> None:
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    report = look(plan, weighed(tree_of(plan), "/kubepods/burstable"))
+    (found,) = without_kubelet_work(report, frozenset(), is_new=is_new).findings
+    assert found.verdict == verdict
