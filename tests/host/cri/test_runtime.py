@@ -58,6 +58,7 @@ class Hand:
             str(folder / "cri"),
             str(folder / "logs"),
             backoff=Backoff(0.01, 0.05),
+            poll_seconds=0.1,
             **more,
         )
         self.runtime = CriRuntime(server.endpoint, read_facts(server.endpoint), self.setting)
@@ -72,7 +73,8 @@ class Hand:
             time.sleep(0.005)
 
     def running(self, *names: str) -> None:
-        self.until(lambda: all(self.state(name).running for name in names))
+        wanted = {*names}
+        self.until(lambda: wanted <= {one.name for one in self.runtime.poll() if one.running})
 
     def ends(self) -> None:
         for uid in self.runtime.list_pods():

@@ -40,7 +40,7 @@ def is_locked(place: ContainerFiles) -> bool:
 
 def until(path: Path) -> None:
     deadline = time.monotonic() + 60
-    while not path.exists():
+    while not path.exists() or not path.stat().st_size:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

@@ -100,7 +100,7 @@ def test_a_lost_bus_is_found_again_once(bench: Bench) -> None:
 
 
 def test_a_bus_that_stays_away_is_said(bench: Bench) -> None:
-    driver = bench.driver()
+    driver = bench.driver(back=0.5)
     good(driver.perform([Step("create", ROOT)]))
     end(bench.manager)
     end(bench.daemon)

@@ -41,7 +41,8 @@ Charge = Callable[[str, int], None]
 
 
 class CriSettings(Struct, frozen=True):
-    """Whose pods: the root is their label; ``folder`` keeps records, ``logs`` their output."""
+    """Whose pods: the root is their label; ``folder`` keeps records, ``logs`` their output. A
+    runtime that tells no events is looked at every ``poll_seconds``."""
 
     root: str
     folder: str
@@ -50,6 +51,7 @@ class CriSettings(Struct, frozen=True):
     seccomp: SeccompProfiles = SeccompProfiles()
     backoff: Backoff = Backoff()
     limits: LogLimits = LogLimits()
+    poll_seconds: float = POLL_SECONDS
 
 
 class NoteLog(Protocol):
@@ -76,6 +78,7 @@ class CriEngine:
         self.host_network, self.seccomp = setting.host_network, setting.seccomp
         self.backoff = setting.backoff
         self._limits = setting.limits
+        self._poll_seconds = setting.poll_seconds
         self.clock = time.monotonic
         self.note = note
         self._endpoint, self._api = endpoint, api
@@ -274,7 +277,7 @@ class CriEngine:
             except QosletError as error:
                 self.note(str(error))
             heard = self._followed is not None and self.clock() > self._followed
-            pause = EVENTS_POLL_SECONDS if heard else POLL_SECONDS
+            pause = EVENTS_POLL_SECONDS if heard else self._poll_seconds
             try:
                 await asyncio.wait_for(self._again.wait(), pause)
             except TimeoutError:
