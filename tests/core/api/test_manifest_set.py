@@ -154,6 +154,27 @@ def test_a_fault_rejects_the_edit_of_its_pods() -> None:
     assert files.rejected_edits() == {}
 
 
+def test_the_rows_of_a_file_are_in_its_order() -> None:
+    """Whatever order they came up in."""
+    files = ManifestSet(OPTIONS)
+    files.apply([said("c", pod("p"), pod("r"))])
+    files.apply([said("a", pod("r"))])
+    files.apply([said("b", pod("p"))])
+    assert [row.where for row in files.rows] == [
+        f"c: Pod default/{name}: metadata.name" for name in "pr"
+    ]
+
+
+def test_a_fault_says_nothing_of_pods_that_another_file_has() -> None:
+    files = ManifestSet(OPTIONS)
+    files.apply([said("b", pod("web"), pod("db")), said("a", pod("web"))])
+    files.apply([broken("b")])
+    web, db = (next(uid for uid, one in files.entries.items() if one.pod.name == name) for name in ("web", "db"))  # fmt: skip
+    assert files.rejected_edits() == {db: "f: broken YAML"}
+    files.apply([gone("a")])
+    assert set(files.rejected_edits()) == {web, db}
+
+
 def test_a_new_file_with_a_fault_gives_a_row_alone() -> None:
     files = ManifestSet(OPTIONS)
     assert files.apply([broken("a")]) == set()

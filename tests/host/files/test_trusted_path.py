@@ -131,6 +131,13 @@ def test_in_a_sticky_directory_the_entry_must_be_safe(file: Path) -> None:
     assert refusal(file).hint == f"chown root {file.parent}"
 
 
+def test_a_device_keeps_its_mode(tmp_path: Path) -> None:
+    """``chmod go-w /dev/zero`` would be advice that breaks the machine."""
+    (tmp_path / "pod.yaml").symlink_to("/dev/zero")
+    fault = refusal(tmp_path / "pod.yaml")
+    assert (fault.message, fault.hint) == ("is not a regular file", "name a file or a directory")
+
+
 def test_the_system_says_what_is_no_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("nothing")

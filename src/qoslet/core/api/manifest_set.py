@@ -109,7 +109,7 @@ class ManifestSet:
                 for row in (
                     *fault_rows(file.file, file.faults, has_pods=bool(file.entries)),
                     *file.rows,
-                    *file.refused.values(),
+                    *(file.refused[place] for place in sorted(file.refused)),
                     *self.config.rows(order),
                     *self._classes.rows(order, named),
                 )
@@ -127,10 +127,11 @@ class ManifestSet:
         fault are what they were before."""
         telling = [self._files[order] for order in self._telling]
         return {
-            self._counted(entry).pod.uid: fault_of(entry.pod.where, file.faults)
+            counted.pod.uid: fault_of(entry.pod.where, file.faults)
             for file in telling
             if file.faults
             for entry in file.entries
+            if self._counts(counted := self._counted(entry))
         }
 
     @property
@@ -308,6 +309,11 @@ class ManifestSet:
         shared = {uid: places for uid, places in names.items() if len(places) > 1}
         running = {uid: self._running(uid) for uid in shared}
         return {places[running[uid]] for uid, places in shared.items() if running[uid] in places}
+
+    def _counts(self, entry: Entry) -> bool:
+        """Whether it is this one that counts of all that want its UID."""
+        now = self.entries.get(entry.pod.uid)
+        return now is not None and now.place == entry.place
 
     def _counted(self, entry: Entry) -> Entry:
         """The entry under the name that it has among all files."""

@@ -119,6 +119,11 @@ def _check(
     if facts.st_uid in owners and not writable:
         return
     commands = []
+    if not (link or directory or stat.S_ISREG(mode)):
+        # a device or pipe: its owner and mode are others' business
+        raise BadInput(
+            "is not a regular file", where=shown(path), hint="name a file or a directory"
+        )
     if facts.st_uid not in owners:
         commands.append(f"chown {'-h ' if link else ''}root {_quoted(component)}")
     if writable:
