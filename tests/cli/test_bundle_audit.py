@@ -20,6 +20,11 @@ PROCESSES = BUNDLES / "processes-v1.tar.gz"
 ``oom_score_adj``."""
 
 
+KUBELET_NODE = BUNDLES / "kubelet-containerd-v1.tar.gz"
+"""A node of a real kubelet and containerd on cgroup v1 with four static pods, redacted; the runtime
+had no right to lower ``oom_score_adj``."""
+
+
 def audited(bundle: Path, *options: str) -> tuple[int, dict[str, Any]]:
     done = run("audit", "--bundle", str(bundle), "-o", "json", *options)
     assert done.returncode in (0, 1), done.stderr
@@ -51,6 +56,17 @@ def test_a_real_bundle() -> None:
     assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
         ("drift", "oom_score_adj", "-997", "0")
     ]  # fmt: skip
+
+
+def test_a_real_kubelets_bundle() -> None:
+    code, found = audited(KUBELET_NODE)
+    assert (code, found["compared"], found["cgroups"]) == (1, 101, 18)
+    assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
+        ("drift", "oom_score_adj", "-997", "0")
+    ] * 2  # fmt: skip
+    done = run("doctor", "--bundle", str(KUBELET_NODE))
+    assert done.returncode == 0
+    assert "kubelet" in done.stdout
 
 
 @pytest.mark.parametrize(

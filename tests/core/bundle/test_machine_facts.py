@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.bundle.machine_facts import described, facts_text, read_facts, seen
 from qoslet.core.bundle.redaction import Pseudonyms
@@ -23,16 +24,17 @@ MACHINE = Machine(
     probed=PROBED, layout="v2", options=("nsdelegate",), own_cgroup={"": "/zqslice/x"},
     controllers=(Controller("cpu", "/zq/cgroup", "v2", True, True), Controller("memory", "/zq/cgroup", "v2", True, True)),
     capabilities=frozenset(("CAP_SYS_RESOURCE",)), programs=(NodeProgram("kubelet", "kubelet", 7),),
-    oci_programs=(OciProgram("runc", "1.2.3"),), agents=("/zqroot",), kubelet_trees=("/kubepods.slice",),
+    oci_programs=(OciProgram("runc", "1.2.3"),), agents=("/zqroot",), kubelet_trees=("/kubepods.slice",), files=frozenset(("memory.peak",)),
 )  # fmt: skip
 
 
 def test_facts_come_back_without_the_machines_identity() -> None:
-    text = facts_text(MACHINE, None)
+    text = facts_text(replace(MACHINE, files=frozenset(("memory.peak", "zqgroup", "cpu"))), None)
+    assert b"zqgroup" not in text
     assert b"zqhost" not in text
     assert b"f" * 32 not in text
     found = read_facts(text, "b")
-    assert msgspec.structs.replace(found, probed=PROBED) == MACHINE
+    assert replace(found, probed=PROBED) == MACHINE
     assert seen(found)[1:] == seen(MACHINE)[1:]
 
 

@@ -79,7 +79,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         pods=pods,
         cgroups=rows,
         units=_units(machine, rows, missing),
-        versions=_versions(machine, api_node, kubelet),
+        versions=_versions(node, machine, api_node, kubelet),
         facts=machine,
         missing=missing,
     )
@@ -314,13 +314,16 @@ def _machine_document(node: Node, machine: Machine) -> dict[str, Any]:
 
 
 def _versions(
-    machine: Machine, api_node: Mapping[str, Any] | None, kubelet: FoundNode | None
+    node: Node, machine: Machine, api_node: Mapping[str, Any] | None, kubelet: FoundNode | None
 ) -> dict[str, Any]:
     """The programs of the node whose version is known."""
     from qoslet.version import VERSION
 
     found: dict[str, Any] = {"qoslet": VERSION}
     found |= {one.name: one.version for one in machine.oci_programs if one.version}
+    runtime = node.profile.runtime
+    if kubelet is not None and runtime.cri is not None and "runtime" in node.origins:
+        found[runtime.cri] = runtime.name.removeprefix(f"{runtime.cri}-").partition("+")[0]
     info = ((api_node or {}).get("status") or {}).get("nodeInfo") or {}
     name, _, version = str(info.get("containerRuntimeVersion", "")).partition("://")
     if version:

@@ -17,6 +17,11 @@ from qoslet.core.node.machine import Controller, Machine
 from qoslet.core.node.node import Node
 from qoslet.errors import BadInput
 
+_OWNERS = (
+    "cgroup", "cpu", "cpuset", "memory", "pids", "io", "hugetlb", "rdma", "misc", "irq", "dmem",
+)  # fmt: skip
+"""What the files of a cgroup begin with."""
+
 NOT_IN_A_NODE = (
     "user", "CAP_SYS_RESOURCE", "cgroup mount", "memory.low", "D-Bus", "kubelet",
     "container runtime", "OCI runtime", "qoslet agents", "controller io", "BFQ", "device rules",
@@ -28,7 +33,11 @@ NOT_IN_A_NODE = (
 def facts_text(machine: Machine, names: Pseudonyms | None) -> bytes:
     """The part ``doctor.json``: what was seen, without what identifies the machine."""
     probed = replace(machine.probed, identity={})
-    machine = replace(machine, probed=probed)
+    # what was seen of a directory has the cgroups in it, too
+    files = frozenset(
+        name for name in machine.files if name.partition(".")[0] in _OWNERS and "." in name
+    )
+    machine = replace(machine, probed=probed, files=files)
     if names is not None:
         machine = _redacted(machine, names)
     return msgspec.json.encode(machine)
