@@ -268,6 +268,28 @@ def test_shared_memory_that_no_mount_keeps_ends_with_its_pod() -> None:
     assert len(bench.keeper.running) == 10, "nobody else"
 
 
+def test_nobody_is_chosen_while_a_pod_was_not_looked_at() -> None:
+    bench = Pressed()
+    bench.pod("hog", 1300, "cpu=100m memory=10Mi")
+    bench.pod("other", 200)
+    bench.time(12)
+    policy = bench.reconciler.memory.policies[-1]
+    now = bench.clock.now
+    paths = {name: bench.groups(name)[0] for name in ("hog", "other")}
+    bench.available = 60
+    for step in range(6):
+        bench.stall, bench.scans = 0.4, 20_000
+        bench.clock.now = now + (step + 1) / 4
+        bench._pass(0.25)
+        node = bench.memory.node()
+        sample = bench.memory.sample(paths["other"])
+        assert sample is not None
+        policy.consider({paths["other"]: sample}, node, bench.clock.now)
+    assert bench.keeper.running == {"hog", "other"}, "the hog was not seen"
+    bench.time(2)
+    assert bench.keeper.running == {"other"}
+
+
 def test_kernel_memory_ends_with_its_pod_even_if_nothing_waits_for_memory() -> None:
     bench = Pressed()
     bench.pod("hog", 1300, kernel=1290)

@@ -69,6 +69,8 @@ MAX_FILL_RATE = 4 << 30
 MAX_FILL_RATE_WITH_PSI = 512 << 20
 """The same where the kernel wakes us, but for a disk so fast that nobody waits while page cache is
 read again and again."""
+SAMPLING_SECONDS = 3.0
+"""Seconds of a shortage for which the samples of all pods are waited for."""
 FRESH_SECONDS = 5.0
 """Seconds for which a look at a group counts."""
 IDLE_POLL_SECONDS = (0.5, 30.0)
@@ -119,7 +121,7 @@ class PressureEviction:
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
-            if not self._sampled(state.path, samples):
+            if not self._sampled(state.path, samples, lasted):
                 self._close_until = max(self._close_until, now + CLOSE_WATCH_SECONDS)
                 continue
             choice = self._choice(state, lasted, samples)
@@ -313,15 +315,19 @@ class PressureEviction:
             if path in rows and rows[path].level == "pod"
         }
 
-    def _sampled(self, path: str, samples: Mapping[str, MemorySample]) -> bool:
-        """Whether pods below a cgroup were sampled, or there are none."""
+    def _sampled(self, path: str, samples: Mapping[str, MemorySample], lasted: float) -> bool:
+        """Whether all pods below a cgroup were sampled: the one that is not may be the right one.
+        After ``SAMPLING_SECONDS`` some are enough; without pods there is nothing to wait for."""
+        known = self._cgroups.groups
         tops = [
             top
             for worker in self._context.workers.values()
             if is_below_cgroup(worker, path)
             for top in worker.top_cgroups
+            if top in known
         ]
-        return not tops or any(top in samples for top in tops)
+        enough = any if lasted >= SAMPLING_SECONDS else all
+        return not tops or enough(top in samples for top in tops)
 
     def _act(
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float

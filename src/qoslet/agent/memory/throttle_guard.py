@@ -78,6 +78,7 @@ class Guard:
         self._reader = parts.reader
         self._kills = ContainerKills(context)
         self._last_kill: tuple[str, float] = ("", 0.0)
+        self._seen: dict[str, MemorySample] = {}
         self._watched: dict[str, WatchedCgroup] = {}
         self._rows: deque[GuardRow] = deque(maxlen=MAX_DECISIONS)
         self._counts: dict[str, int] = {}
@@ -85,6 +86,7 @@ class Guard:
     def consider(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> None:
         """Track cgroups at their memory.high, and decide about those that are stalled."""
         self._kills.kill_overdue()
+        self._seen = dict(samples)
         for path in sorted(samples, key=lambda path: (self._stalled_since(path), path)):
             if path in self._watched or throttle_stall.is_near(samples[path], self._tuning):
                 self._update(path, samples[path], node, now)
@@ -248,17 +250,17 @@ class Guard:
         )
 
     def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
-        """Fresh samples of the raised cgroups and of all above; the stalled one as it was just
-        sampled."""
+        """Samples of the raised cgroups and of all above, each read once in a sync; the stalled one
+        as it was just sampled."""
         raised = [path for path, override in self._actions.overrides.items() if override.raised]
         paths = {
             watched.path for path in (sample.path, *raised) for watched in self._cgroups.above(path)
         }
         samples = {sample.path: sample}
         for path in paths.union(raised) - {sample.path}:
-            seen = self._reader.sample(path)
+            seen = self._seen.get(path) or self._reader.sample(path)
             if seen is not None:
-                samples[path] = seen
+                samples[path] = self._seen[path] = seen
         return samples
 
     def _act(
