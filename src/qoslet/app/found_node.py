@@ -275,6 +275,9 @@ def _configuration_note(
         return Finding(
             topic, "unknown", value, "what k3s itself sets is seen in /configz only", why[1]
         )
+    if read.changed:
+        cost = f"{read.changed} was written after the kubelet started: it may run with other values"
+        return Finding(topic, "unknown", value, cost, why[1] or "restart the kubelet")
     return Finding(topic, "ok", value, f"not from /configz: {why[0]}" if why[0] else "", why[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,17 @@ def test_the_age_of_a_process(tmp_path: Path) -> None:
     assert first is not None
     assert -1 < own <= first
     assert age_seconds(KubeletProcess(1, "kubelet", str(tmp_path), ())) is None
+
+
+@pytest.mark.parametrize(("seconds", "changed"), [(-60, ""), (60, "/etc/k.yaml")])
+def test_a_file_that_is_younger_than_its_kubelet_is_named(
+    tmp_path: Path, seconds: int, changed: str
+) -> None:
+    root = declare(tmp_path, "--config=/etc/k.yaml", files={"/etc/k.yaml": HEAD})
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    ticks = int(uptime * os.sysconf("SC_CLK_TCK"))
+    # it starts now: field 22 is the time since boot
+    (tmp_path / "proc/812/stat").write_text(f"812 (kube let) S {'0 ' * 18}{ticks} 0\n")
+    now = time.time()
+    os.utime(root / "etc/k.yaml", (now + seconds, now + seconds))
+    assert found(tmp_path).changed == changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import msgspec
@@ -20,19 +21,22 @@ from qoslet.errors import BadInput
 from qoslet.host.files.bounds import FOLLOWED
 from qoslet.host.kubelet.distributions import arguments_of
 from qoslet.host.kubelet.process_files import ProcessFiles
-from qoslet.host.kubelet.processes import KubeletProcess
+from qoslet.host.kubelet.processes import KubeletProcess, age_seconds
 
 _DROP_IN = ".conf"
+_SLACK_SECONDS = 2.0
 
 
 class Configuration(Struct, frozen=True):
     """What a kubelet was started with. ``effective`` is None where a file of it cannot be read,
-    and ``fault`` says which. ``files`` were read."""
+    and ``fault`` says which. ``files`` were read; ``changed`` is one that was written after the
+    kubelet started, so that what runs may be another, empty where there is none."""
 
     command: CommandLine
     effective: Effective | None
     files: tuple[str, ...] = ()
     fault: BadInput | None = None
+    changed: str = ""
 
 
 def configuration(process: KubeletProcess) -> Configuration:
@@ -50,7 +54,15 @@ def configuration(process: KubeletProcess) -> Configuration:
             drop_ins = _drop_ins(files, command.path("config-dir"), read)
         except BadInput as fault:
             return Configuration(command, None, tuple(read), fault)
-        return Configuration(command, effective(flags, file, drop_ins), tuple(read))
+        made = effective(flags, file, drop_ins)
+        return Configuration(command, made, tuple(read), changed=_changed(process, files))
+
+
+def _changed(process: KubeletProcess, files: ProcessFiles) -> str:
+    """The youngest file, if it was written after the process started."""
+    age = age_seconds(process)
+    written, path = files.newest
+    return path if age is not None and written > time.time() - age + _SLACK_SECONDS else ""
 
 
 def _unreadable(path: str, error: OSError) -> BadInput:

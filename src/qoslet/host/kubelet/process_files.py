@@ -32,6 +32,9 @@ class ProcessFiles:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._root = -1
+        self.newest: tuple[float, str] = (0.0, "")
+        """When the youngest of the files that were read was written, in seconds since the epoch, and
+        its path."""
         try:
             self._root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except PermissionError:
@@ -66,6 +69,7 @@ class ProcessFiles:
         """A regular file's content. Raises OSError."""
         with self._open(path) as file:
             data = file.read(LONGEST_FILE + 1)
+            self.newest = max(self.newest, (os.fstat(file.fileno()).st_mtime, path))
         if len(data) > LONGEST_FILE:
             raise TooLarge(EINVAL, f"is more than {LONGEST_FILE >> 20} MiB", path)
         return data
