@@ -66,6 +66,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("-o", "text"),
     ),
     "bundle": (("nosuch.yaml",), ("-f", "pods.yaml", "--probe", "never"), ("-f", "pods.yaml", "-o", "no/b")),
+    "top": (("--interval", "0"), ("--sort", "size"), ("x",)),
     "apply": ((), ("pods.yaml", "--cgroup-root", "/")),
     "release": (("x",), ("--cgroup-root", "/")),
     "run": (

@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": ("node", "Show what this machine supports, what is missing and what to do"),
     "audit": ("node", "Compare this node's cgroups with the plan of its pods"),
     "bundle": ("node", "Pack this node into one file, without secrets"),
+    "top": ("node", "Show what this node's cgroups use, beside requests and limits"),
     "apply": ("node", "Create and write the cgroups of pods once"),
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),

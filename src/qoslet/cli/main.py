@@ -37,7 +37,7 @@ _HINTS = {
 
 
 _ELSEWHERE = {
-    **dict.fromkeys(("get", "list", "ls", "pods", "status", "top"), "ps"),
+    **dict.fromkeys(("get", "list", "ls", "pods", "status"), "ps"),
     **dict.fromkeys(("delete", "down", "rm", "stop", "uninstall", "undo"), "release"),
     **dict.fromkeys(("start", "up"), "run"),
     "describe": "explain",

@@ -12,6 +12,7 @@ NAMES = (
     "explanation",
     "diff",
     "lint",
+    "top",
     "cri",
     "oci",
     "audit",

@@ -1,0 +1,132 @@
+"""What ``qoslet top`` looks at: the plan of a node's pods, and its cgroups as they are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from qoslet.core.status.node_top import FILES_V1, FILES_V2, TopRow, top_rows
+from qoslet.errors import CannotDo, QosletError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.audit.live import LiveSource
+    from qoslet.core.cgroup.observed import Observed
+    from qoslet.core.resources.cgroup_tree import Plan
+
+REPLAN_SECONDS = 10.0
+"""How often the pods of a running kubelet are asked for again."""
+
+
+class NodeTop:
+    """The node that ``args`` name. ``look`` reads its cgroups; ``plan`` is of its pods, asked for again
+    every ``REPLAN_SECONDS`` where a kubelet can be asked. ``trouble`` is why that failed last."""
+
+    def __init__(
+        self, args: argparse.Namespace, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        from qoslet.app.inputs import bundle_of, read
+
+        self._args, self._clock = args, clock
+        self._before: Observed | None = None
+        self._planned_at = clock()
+        self.trouble, self.seconds = "", 0.0
+        bundle = bundle_of(args)
+        if bundle is not None:
+            inputs = read(args, args.filename)
+            tree = bundle.tree(inputs.node.hierarchy)
+            self.plan: Plan = tree.with_containers(inputs.plan(), bundle.running())
+            self._observe_root = _of_source(tree, inputs.node.hierarchy)
+            return
+        self.plan = self._machine()
+        self._observe_root = _of_machine(self.plan)
+
+    def _machine(self) -> Plan:
+        """The plan of this machine's pods. Raises QosletError."""
+        from qoslet.app.inputs import read
+        from qoslet.app.own_tree import keeps_pods, own_containers
+
+        args = self._args
+        kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
+        if kept:
+            args.runtime = "process"
+        args.live = args.live or not (args.filename or kept)
+        return own_containers(read(args, args.filename).plan())
+
+    def look(self) -> tuple[TopRow, ...]:
+        """Read the cgroups of the node once more."""
+        self._replan()
+        now = self._observe()
+        rows = top_rows(self.plan, self._before, now)
+        self.seconds = now.at - self._before.at if self._before is not None else 0.0
+        self._before = now
+        return rows
+
+    def _replan(self) -> None:
+        now = self._clock()
+        if not getattr(self._args, "live", False) or now - self._planned_at < REPLAN_SECONDS:
+            return
+        self._planned_at = now
+        try:
+            from qoslet.app.inputs import read_live
+
+            self.plan, self.trouble = read_live(self._args, again=True).plan(), ""
+        except QosletError as error:
+            # the pods that are known stay on the screen
+            self.trouble = str(error)
+
+    def _observe(self) -> Observed:
+        """The cgroups below every top of the plan."""
+        found: Observed | None = None
+        for root in _tops(self.plan):
+            seen = self._observe_root(root)
+            if found is None:
+                found = seen
+            else:
+                found = type(seen)(found.at, {**found.cgroups, **seen.cgroups})
+        if found is None:
+            raise CannotDo("the plan has no cgroups", hint="give pods with -f")
+        return found
+
+
+def _tops(plan: Plan) -> list[str]:
+    """The highest paths that a plan has."""
+    paths = sorted({cgroup.path for cgroup in plan.cgroups if cgroup.path})
+    tops: list[str] = []
+    for path in paths:
+        if not any(path == top or path.startswith(f"{top.rstrip('/')}/") for top in tops):
+            tops.append(path)
+    return tops
+
+
+def _of_machine(plan: Plan) -> Callable[[str], Observed]:
+    """Reads subtrees of this machine. Raises CannotDo where it is another one than the plan's."""
+    from qoslet.app.audit import machine_source
+    from qoslet.host.cgroupfs.observer import CgroupObserver
+
+    mounts = machine_source(plan)[1]
+    if plan.node.hierarchy == "v1":
+        return CgroupObserver("v1", mounts, FILES_V1).observe
+    return CgroupObserver("v2", mounts["unified"], FILES_V2).observe
+
+
+def _of_source(source: LiveSource, hierarchy: str) -> Callable[[str], Observed]:
+    """Reads subtrees of what was kept of a node: always the same, so without rates."""
+    from qoslet.core.audit.live import ReadRequest
+    from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+
+    usage = "memory.current" if hierarchy == "v2" else "memory.usage_in_bytes"
+    files = (*(FILES_V2 if hierarchy == "v2" else FILES_V1), usage)
+
+    def observe(root: str) -> Observed:
+        live = source.read(ReadRequest((root,), (), {}, files, frozenset()))
+        found = {}
+        for path, one in live.cgroups.items():
+            used = one.values.get(usage, "")
+            memory = int(used) if used.isdigit() else None
+            found[path] = ObservedCgroup(path, one.identity, one.values, memory=memory)
+        return Observed(0.0, found)
+
+    return observe

@@ -1,0 +1,1 @@
+"""Full-screen programs of the command line; each needs the extra ``top``."""

@@ -1,0 +1,254 @@
+"""The cgroups of a node as ``top`` shows them: the planned tree with what each uses now.
+
+Pure: a plan and two observations come in. The rows are those of every node, whoever runs its
+pods; a cgroup that appears between two looks has no rates yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.fair_share import cap_of
+from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.cgroup.rates import Usage, between
+from qoslet.core.quantity import ZERO, Quantity
+from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan
+
+SortKey = Literal["tree", "cpu", "memory", "pressure", "throttled", "name"]
+SORT_KEYS: tuple[SortKey, ...] = ("tree", "cpu", "memory", "pressure", "throttled", "name")
+
+FILES_V2 = (
+    "cpu.max",
+    "cpu.pressure",
+    "memory.events",
+    "memory.high",
+    "memory.low",
+    "memory.max",
+    "memory.min",
+    "memory.pressure",
+)
+FILES_V1 = ("cpu.cfs_period_us", "cpu.cfs_quota_us", "memory.limit_in_bytes")
+"""What is read of each cgroup beside its usage."""
+
+_NO_LIMIT = 1 << 60
+_LEVELS: Mapping[Level, int] = {"node": 0, "qos": 1, "pod": 2, "sandbox": 3, "container": 3}
+
+
+class TopRow(Struct, frozen=True):
+    """One cgroup. ``cpu`` is in cores, ``cpu_request`` and ``cpu_limit``, too; memory is bytes, None
+    where there is none. ``throttled`` is seconds since the last look, ``pressure`` and
+    ``cpu_pressure`` the share of ten seconds in which tasks waited (PSI some avg10), ``events``
+    those of memory since the cgroup exists. ``parent`` is the name of the row above."""
+
+    name: str
+    path: str
+    level: Level
+    title: str
+    parent: str
+    depth: int
+    qos: str = ""
+    exists: bool = False
+    cpu: float | None = None
+    cpu_request: float | None = None
+    cpu_limit: float | None = None
+    throttled: float | None = None
+    memory: int | None = None
+    memory_request: int | None = None
+    memory_high: int | None = None
+    memory_limit: int | None = None
+    memory_protected: int = 0
+    pressure: float | None = None
+    cpu_pressure: float | None = None
+    oom_kills: int | None = None
+    events: Mapping[str, int] = {}
+
+    @property
+    def memory_share(self) -> float | None:
+        """The part of its limit that is used; None without either."""
+        if self.memory is None or not self.memory_limit:
+            return None
+        return self.memory / self.memory_limit
+
+    @property
+    def cpu_share(self) -> float | None:
+        """The part of its quota that is used; None without either."""
+        return None if self.cpu is None or not self.cpu_limit else self.cpu / self.cpu_limit
+
+
+def top_rows(plan: Plan, before: Observed | None, now: Observed) -> tuple[TopRow, ...]:
+    """The planned cgroups in their order, parents first, without sandboxes."""
+    usage = between(before, now) if before is not None else {}
+    qos = {row.pod.uid: row.qos for row in plan.pods}
+    known: dict[str, TopRow] = {}
+    for cgroup in plan.cgroups:
+        if cgroup.level == "sandbox":
+            continue
+        above = cgroup.name.rpartition("/")[0]
+        while above and above not in known:
+            above = above.rpartition("/")[0]
+        depth = known[above].depth + 1 if above else 0
+        seen = now.cgroups.get(cgroup.path or "")
+        row = _row(cgroup, above, depth, seen, usage.get(cgroup.path or ""))
+        known[cgroup.name] = _with_pod(row, cgroup, qos)
+    return tuple(known.values())
+
+
+def arranged(
+    rows: Sequence[TopRow],
+    sort: SortKey = "tree",
+    folded: Collection[str] = (),
+    wanted: str = "",
+) -> list[TopRow]:
+    """The rows as they are shown: siblings by ``sort``, those below ``folded`` cgroups left out, and
+    with ``wanted`` only what has that text in its title and what it stands in."""
+    children: dict[str, list[TopRow]] = {}
+    for row in rows:
+        children.setdefault(row.parent, []).append(row)
+    keep = _matching(rows, wanted.casefold()) if wanted else None
+    shown: list[TopRow] = []
+    stack = _sorted(children.get("", []), sort)[::-1]
+    while stack:
+        row = stack.pop()
+        if keep is not None and row.name not in keep:
+            continue
+        shown.append(row)
+        if row.name not in folded:
+            stack += _sorted(children.get(row.name, []), sort)[::-1]
+    return shown
+
+
+def _matching(rows: Sequence[TopRow], wanted: str) -> set[str]:
+    """What matches, with everything above and below it."""
+    by_name = {row.name: row for row in rows}
+    keep: set[str] = set()
+    for row in rows:
+        if wanted in row.title.casefold() or (row.parent in keep and _hit(by_name, row, wanted)):
+            above: TopRow | None = row
+            while above is not None and above.name not in keep:
+                keep.add(above.name)
+                above = by_name.get(above.parent)
+    return keep
+
+
+def _hit(by_name: Mapping[str, TopRow], row: TopRow, wanted: str) -> bool:
+    """Whether something above a row matches by itself."""
+    above = by_name.get(row.parent)
+    while above is not None:
+        if wanted in above.title.casefold():
+            return True
+        above = by_name.get(above.parent)
+    return False
+
+
+def _sorted(rows: list[TopRow], sort: SortKey) -> list[TopRow]:
+    if sort == "tree":
+        return rows
+    if sort == "name":
+        return sorted(rows, key=lambda row: row.title)
+    return sorted(rows, key=lambda row: -(getattr(row, sort) or 0.0))
+
+
+def _row(
+    cgroup: Cgroup, above: str, depth: int, seen: ObservedCgroup | None, used: Usage | None
+) -> TopRow:
+    there = seen or ObservedCgroup("", 0)
+    planned = {setting.file: setting.applied for setting in cgroup.settings}
+    files = {**planned, **there.values} if seen is not None else planned
+    container = cgroup.container
+    title = cgroup.name.rpartition("/")[2] or "/"
+    if container is not None:
+        title = container.name
+    elif cgroup.pod is not None:
+        title = cgroup.pod.key
+    requests = container.resources.requests if container is not None else {}
+    protected = [_bytes(files.get(name)) or 0 for name in ("memory.min", "memory.low")]
+    return TopRow(
+        name=cgroup.name,
+        path=cgroup.path or "",
+        level=cgroup.level,
+        title=title,
+        parent=above,
+        depth=depth,
+        exists=seen is not None,
+        cpu=used.cpu if used else None,
+        cpu_request=_cores(requests.get("cpu")),
+        cpu_limit=cap_of(files),
+        throttled=used.throttled if used else None,
+        memory=there.memory,
+        memory_request=requests["memory"].value if "memory" in requests else None,
+        memory_high=_bytes(files.get("memory.high")),
+        memory_limit=_bytes(files.get("memory.max") or files.get("memory.limit_in_bytes")),
+        memory_protected=max(protected),
+        pressure=_some(there.values.get("memory.pressure")),
+        cpu_pressure=_some(there.values.get("cpu.pressure")),
+        oom_kills=there.oom_kills,
+        events=_events(there.values.get("memory.events", "")),
+    )
+
+
+def _with_pod(row: TopRow, cgroup: Cgroup, qos: Mapping[str, str]) -> TopRow:
+    """The QoS class, and for a pod the requests of all that run in it."""
+    from msgspec.structs import replace
+
+    pod = cgroup.pod
+    if pod is None:
+        return row
+    if row.level != "pod":
+        return replace(row, qos=qos.get(pod.uid, ""))
+    running = [
+        one.resources.requests for one in pod.containers if one.role in ("regular", "sidecar")
+    ]
+    whole = pod.resources.requests if pod.resources is not None else {}
+    cpu = (
+        whole["cpu"].milli if "cpu" in whole else sum(one.get("cpu", ZERO).milli for one in running)
+    )
+    memory = (
+        whole["memory"].value
+        if "memory" in whole
+        else sum(one.get("memory", ZERO).value for one in running)
+    )
+    return replace(
+        row,
+        qos=qos.get(pod.uid, ""),
+        cpu_request=cpu / 1000 if cpu else None,
+        memory_request=memory or None,
+    )
+
+
+def _cores(amount: Quantity | None) -> float | None:
+    return None if amount is None else amount.milli / 1000
+
+
+def _bytes(text: str | None) -> int | None:
+    """A limit in bytes; None where there is none."""
+    if text is None or not text.strip().isdigit():
+        return None
+    value = int(text)
+    return value if value < _NO_LIMIT else None
+
+
+def _some(text: str | None) -> float | None:
+    """``some avg10`` of a pressure file in percent. Source: kernel Documentation/accounting/psi.rst."""
+    for line in (text or "").splitlines():
+        words = line.split()
+        if words and words[0] == "some":
+            for word in words[1:]:
+                key, _, value = word.partition("=")
+                if key == "avg10":
+                    try:
+                        return float(value)
+                    except ValueError:
+                        return None
+    return None
+
+
+def _events(text: str) -> dict[str, int]:
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if value.isdigit():
+            found[name] = int(value)
+    return found

@@ -1,0 +1,49 @@
+"""``qoslet top`` without a terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.fixtures import run, write
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--interval", "0"), "must be 0.1 to 3600 seconds"),
+        (("--interval", "nan"), "must be 0.1 to 3600 seconds"),
+        (("--sort", "size"), "invalid choice: 'size'"),
+        (("--bundle", "absent.tar.gz"), "absent.tar.gz"),
+        (("-f", "absent.yaml"), "absent.yaml"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = run("top", "--once", *arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_node_with_another_hierarchy_is_refused(tmp_path: Path) -> None:
+    documents = write(tmp_path)
+    for hierarchy in ("v1", "v2"):
+        text = (tmp_path / "node.yaml").read_text()
+        (tmp_path / "node.yaml").write_text(
+            text.replace("hierarchy: v1", "hierarchy: v2").replace(
+                "hierarchy: v2", f"hierarchy: {hierarchy}"
+            )
+        )
+        done = run("top", "--once", *documents, "--interval", "0.1", folder=tmp_path)
+        if done.returncode == 0:
+            assert "default/web" in done.stdout
+            assert "absent" in done.stdout
+        else:
+            assert done.returncode == 3
+            assert "cgroup" in done.stderr
+
+
+def test_the_schema_is_printed() -> None:
+    schema = json.loads(run("top", "--schema").stdout)
+    assert schema["$id"] == "urn:qoslet:v1:top"
