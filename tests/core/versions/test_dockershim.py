@@ -59,6 +59,12 @@ def test_docker_ends_with_1_23(release: str, known: bool) -> None:
     assert said(planned(release, "docker-20.10").problems, "has no dockershim") is not known
 
 
+def test_what_is_taken_of_cri_dockerd_is_said() -> None:
+    """Minikube's nodes: cri-dockerd reports docker://, with releases that have no dockershim."""
+    rows = planned("1.28", "docker://24.0.7").problems
+    assert any("cri-dockerd" in row.hint for row in rows)
+
+
 @pytest.mark.parametrize(("hierarchy", "wrong"), [("v1", False), ("v2", True)])
 def test_docker_is_never_on_v2(hierarchy: str, wrong: bool) -> None:
     rows = planned("1.22", "docker-20.10", hierarchy).problems

@@ -22,7 +22,8 @@ def dockershim_problems(node: Node) -> Iterator[Problem]:
     old = node.profile.minor <= LAST_DOCKERSHIM
     if runtime.cri == "docker" and not old:
         message = f"{release} has no dockershim: 1.{LAST_DOCKERSHIM} is the last release with it"
-        yield Problem("warning", where, message, "name containerd or CRI-O with --runtime")
+        hint = "name containerd or CRI-O with --runtime; cri-dockerd, which nodes also report as docker, is taken as dockershim"
+        yield Problem("warning", where, message, hint)
     if runtime.cri == "docker" and node.os == "linux" and node.hierarchy == "v2":
         message = "dockershim does not support cgroup v2 (KEP-2254, KEP-2570)"
         hint = "use containerd or CRI-O, or a host with cgroup v1"
