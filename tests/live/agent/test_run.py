@@ -249,7 +249,7 @@ def test_manifests_that_change_are_followed(live: Live) -> None:
 def test_a_container_that_meets_its_memory_limit_is_said(live: Live) -> None:
     live.write("a", pod("a", "dd if=/dev/zero of=/dev/null bs=64M count=1", "Never"))
     out, _ = ended(live.begin("--for", "30" if EMULATED else "4"), 1)
-    assert "OOMKilled" in out
+    assert "a/app: OOM-killed, exit code 137" in out
     row = next(line for line in out.splitlines() if line.startswith("a/app") and "32Mi" in line)
     kills, restarts = row.split()[-2:]
     # v2 kills and counts every process of the container
