@@ -154,6 +154,7 @@ def audit_inputs(args: argparse.Namespace) -> Audited:
     except CannotDo as error:
         # without pods there is nothing to compare with
         raise BadInput(error.message, where=error.where or "-f", hint=error.hint) from None
+    inputs = _scheduled(inputs)
     if args.runtime == "process":
         inputs = replace(inputs, node=as_written(inputs.node))
     if args.live:
@@ -173,11 +174,11 @@ def _audit_live(args: argparse.Namespace, inputs: Inputs) -> Audited:
     def again() -> Plan:
         latest = read_live(args, again=True)
         running.update(latest.running)
-        return latest.plan()
+        return _scheduled(latest).plan()
 
     def allocated() -> Plan:
         args.resources = "allocated"
-        return read_live(args, again=True).plan()
+        return _scheduled(read_live(args, again=True)).plan()
 
     can_ask = args.resources == "spec"
     audited = audit_machine(inputs.plan(), again, allocated if can_ask else None)
@@ -217,4 +218,10 @@ def _allocated(args: argparse.Namespace, inputs: Inputs) -> Plan:
 
     options = Options(args.expand, True, inputs.node.name, selector=args.selector)
     pods = load(args.filename, options, recursive=args.recursive).pods
-    return replace(inputs, pods=pods).plan()
+    return _scheduled(replace(inputs, pods=pods)).plan()
+
+
+def _scheduled(inputs: Inputs) -> Inputs:
+    """The pods that the node has: without those that wait for a scheduler."""
+    pods = [pod for pod in inputs.pods if pod.node_name or pod.phase != "Pending"]
+    return inputs if len(pods) == len(inputs.pods) else replace(inputs, pods=pods)

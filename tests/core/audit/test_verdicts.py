@@ -304,6 +304,29 @@ def test_a_container_whose_processes_were_moved_away_is_told(folder: str) -> Non
     assert (found.verdict, found.file) == ("missing", None)
 
 
+def test_a_process_of_elsewhere_in_a_container_is_foreign(folder: str) -> None:
+    plan = plan_of(folder)
+    container = first(plan, "container")
+    live = changed(
+        tree_of(plan), container.path or "", strangers=(4711,), commands={4711: "stress"}
+    )
+    found = sole(plan, live)
+    assert (found.verdict, found.file, found.found) == ("foreign", None, "4711")
+    assert (found.container, "4711 (stress)" in found.message) == (container.container.name, True)  # type: ignore[union-attr]
+
+
+def test_a_pod_that_is_being_started_is_pending(folder: str) -> None:
+    plan = plan_of(folder)
+    pod = first(plan, "pod")
+    assert pod.pod is not None
+    waiting = replace(pod.pod, phase="Pending")
+    cgroups = tuple(
+        replace(one, pod=waiting) if one.pod is pod.pod else one for one in plan.cgroups
+    )
+    found = sole(replace(plan, cgroups=cgroups), without(tree_of(plan), pod.path or ""))
+    assert (found.verdict, found.severity) == ("pending", "info")
+
+
 def test_oom_score_adj_of_the_first_process_is_compared(folder: str) -> None:
     plan = plan_of(folder)
     container = first(plan, "container")

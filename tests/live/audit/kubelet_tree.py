@@ -3,8 +3,10 @@ random changes behind their back."""
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -149,9 +151,10 @@ class KubeletTree:
         return Path(self.mounts["unified"] + path)
 
     def directories(self, path: str) -> list[Path]:
-        """Where it is in all hierarchies."""
+        """Where it is, in all hierarchies that have it."""
         points = dict.fromkeys(self.mounts.values()) if self.bench.hierarchy == "v1" else ()
-        return [Path(point + path) for point in points] or [self.directory(path)]
+        found = [Path(point + path) for point in points]
+        return [place for place in found if place.exists()] or [self.directory(path)]
 
     def write(self, path: str, file: str, value: str) -> str:
         """Write a file; its text before."""
@@ -163,7 +166,10 @@ class KubeletTree:
 
 def changes(tree: KubeletTree, chance: random.Random) -> Iterator[Change]:
     """Random changes that the kernel takes, without an end."""
-    kinds = (_value, _value, _value, _unplanned, _group, _moved, _removed, _oom, _controller)
+    kinds = (
+        *(_value, _value, _value, _unplanned, _group, _moved, _removed, _oom, _controller),
+        _stranger,
+    )
     while True:
         with suppress(OSError, StopIteration):
             yield chance.choice(kinds)(tree, chance)
@@ -222,8 +228,8 @@ def _group(tree: KubeletTree, chance: random.Random) -> Change:
     orphan = cgroup.level != "pod" and chance.random() < 0.5
     leaf = f"{'pod' if orphan else 'x'}{chance.randrange(10**9)}"
     path = f"{cgroup.path}/{leaf}"
-    made = tree.directories(path)[: 1 if chance.random() < 0.3 else None]
-    if tree.bench.hierarchy == "v1" and len(made) == 1:
+    made = [place / leaf for place in tree.directories(cgroup.path or "")]
+    if chance.random() < 0.3:
         made = [tree.directory(path)]
     for place in made:
         place.mkdir()
@@ -273,6 +279,31 @@ def _removed(tree: KubeletTree, chance: random.Random) -> Change:
         tree._do(Step("attach", path, pid=pid))
 
     return Change(f"rmdir {path}", "missing", path, None, undo)
+
+
+def _stranger(tree: KubeletTree, chance: random.Random) -> Change:
+    """A process of another mount namespace in a container's cgroup, beside its own."""
+    cgroup = chance.choice([one for one in _planned(tree) if one.level == "container"])
+    path = cgroup.path or ""
+    child = subprocess.Popen(["unshare", "-m", "sleep", "100000"])
+    own = os.readlink("/proc/self/ns/mnt")
+
+    def undo() -> None:
+        child.kill()
+        child.wait()
+
+    try:
+        for _ in range(500):
+            if os.readlink(f"/proc/{child.pid}/ns/mnt") != own:
+                break
+            time.sleep(0.01)
+        for place in tree.directories(path):
+            (place / "cgroup.procs").write_text(str(child.pid))
+    except OSError:
+        undo()
+        raise
+
+    return Change(f"process {child.pid} in {path}", "foreign", path, None, undo)
 
 
 def _oom(tree: KubeletTree, chance: random.Random) -> Change:

@@ -114,7 +114,7 @@ def audit(
     for finding, names in controller_findings(context, matched.planned):
         findings.append(finding)
         lacking[finding.path] = names
-    if not any(one.verdict == "driver" and "does not exist" in one.message for one in findings):
+    if context.root_path in live.cgroups or not findings or findings[0].verdict != "driver":
         findings += _absent(context)
     for path, cgroup in matched.planned.items():
         found = live.cgroups.get(path)

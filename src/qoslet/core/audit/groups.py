@@ -273,6 +273,9 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
     elif cgroup.container is not None:
         hint = "restart the container: its runtime creates it"
     message = f"the cgroup does not exist{more}"
+    if pod is not None and pod.phase == "Pending":
+        message = f"{message}: the pod is being started"
+        return context.finding("pending", cgroup, path, message)
     return context.finding("missing", cgroup, path, message, hint=hint, fix=fix)
 
 

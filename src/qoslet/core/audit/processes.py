@@ -22,6 +22,8 @@ def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) ->
     holds = cgroup.level in ("container", "sandbox") or not _is_inner(context, cgroup)
     if not holds and live.processes:
         yield _foreign(context, cgroup, live)
+    if live.strangers:
+        yield _stranger(context, cgroup, live)
     if live.partial:
         yield _partial(context, cgroup, live)
     if cgroup.level == "container" and live.processes == 0 and _runs(cgroup):
@@ -62,6 +64,20 @@ def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
         else "nothing moves them",
         may_have=("a process with root's rights that wrote cgroup.procs",),
         hint="move them back into their container's cgroup.procs, or end them",
+    )
+
+
+def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
+    count = len(live.strangers)
+    what = "a process that was" if count == 1 else f"{count} processes that were"
+    message = f"{what} not started in this container: {_named(live, live.strangers)}"
+    finding = context.finding("foreign", cgroup, live.path, message)
+    return replace(
+        finding,
+        found=" ".join(map(str, live.strangers)),
+        may_have=("a process with root's rights that wrote cgroup.procs",),
+        reset_by="the runtime kills them when the container ends",
+        hint="it is in another mount namespace, or has another parent; move it back, or end it",
     )
 
 

@@ -15,6 +15,7 @@ from qoslet.core.audit.finding import Unread
 from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import PLANNED_CONTROLLERS
+from qoslet.host.cgroupfs.process_origin import foreign_processes
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.openat import checked
 
@@ -137,6 +138,8 @@ def _live(path: str, group: _Found, oom: bool) -> LiveCgroup:
     union = frozenset[int]().union(*group.pids)
     everywhere = frozenset.intersection(*group.pids) if group.pids else union
     pids = tuple(sorted(union))
+    strangers = foreign_processes(pids) if oom and len(pids) > 1 else ()
+    named = strangers if oom else pids[:_NAMED]
     return LiveCgroup(
         path=path,
         identity=group.identity,
@@ -146,7 +149,8 @@ def _live(path: str, group: _Found, oom: bool) -> LiveCgroup:
         processes=len(pids) if group.pids else None,
         pids=pids,
         partial=tuple(sorted(union - everywhere)),
-        commands={} if oom else {pid: name for pid in pids[:_NAMED] if (name := _command(pid))},
+        strangers=strangers,
+        commands={pid: name for pid in named if (name := _command(pid))},
         oom_score_adj=_oom(pids) if oom else None,
     )
 

@@ -1,0 +1,67 @@
+"""Which processes of a container's cgroup were not started there, by their parents and mount
+namespaces.
+
+Source: proc(5) /proc/PID/stat; mount_namespaces(7). A container's processes have an ancestor in it,
+or are children of its shim, as ``kubectl exec`` starts them; orphans go to its first process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+_GENERATIONS = 16
+
+
+def foreign_processes(pids: Sequence[int]) -> tuple[int, ...]:
+    """The foreign ones among the processes of a container, the first of which is the oldest. What
+    cannot be read is not foreign."""
+    inside = set(pids)
+    parents = {pid: _parent(pid) for pid in pids}
+    tops = [pid for pid in pids if parents[pid] not in (None, *inside)]
+    if len(tops) < 2:
+        return ()
+    main = tops[0]
+    own, host = _mounts(main), _mounts(1)
+    return tuple(
+        pid for pid in tops[1:] if _is_foreign(pid, parents[pid], parents[main], own, host)
+    )
+
+
+def _is_foreign(
+    pid: int, parent: int | None, shim: int | None, own: str | None, host: str | None
+) -> bool:
+    """Whether a process whose parent is outside came from elsewhere: it is in another mount
+    namespace, or, in a container without one, it does not descend from what started it."""
+    mounts = _mounts(pid)
+    if mounts is None or own is None:
+        return False
+    if mounts != own:
+        return True
+    return own == host and parent is not None and shim not in (1, *_ancestors(parent))
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    """A process and those above it."""
+    current: int | None = pid
+    for _ in range(_GENERATIONS):
+        if not current:
+            return
+        yield current
+        current = _parent(current)
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _mounts(pid: int) -> str | None:
+    """The mount namespace of a process; None where it may not be read."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return None
