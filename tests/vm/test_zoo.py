@@ -114,6 +114,14 @@ def test_the_page_keeps_what_did_not_run(tmp_path: Path):
     assert all(line.count("|") == len(HEADS) + 1 for line in text.splitlines() if line[:1] == "|")
 
 
+def test_rows_stand_in_the_order_of_the_zoo():
+    label = "trixie-zoo (Linux 6.12)"
+    names = ["of-former-times", "reader", "burst"]
+    assert [one["load"] for one in merged("", [row(label, name, "new") for name in names])] == [
+        *("burst", "reader", "of-former-times"),
+    ]
+
+
 def test_neighbours_are_counted_unless_something_happened_to_them(tmp_path: Path):
     (scene,) = chosen(["node, SysV"])
 

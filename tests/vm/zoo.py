@@ -23,6 +23,7 @@ HEADS: Final = (
     *("at high", "at max", "else", "decided", "fault", "seen"),
 )
 _NEIGHBOURS: Final = {load.name for scene in SCENES for load in scene.neighbours}
+_SCENES: Final = {scene.name: scene for scene in SCENES}
 _SECONDS = 3600.0
 _DRIVER = "python3 -m tests.live.memory.zoo.drive"
 _INTRO = """# What the guard did with the zoo
@@ -114,8 +115,7 @@ def _key(row: dict[str, str]) -> tuple[str, str, str]:
 
 
 def merged(page: str, rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows of a page, with newer ones in place of those of the same system, run and load; what a
-    page has not stands at its end."""
+    """The rows of a page, with newer ones in place of those of the same system, run and load."""
     new = {_key(row): row for row in rows}
     played_again = {key[:2] for key in new}
     kept = {
@@ -123,8 +123,18 @@ def merged(page: str, rows: Iterable[dict[str, str]]) -> list[dict[str, str]]:
         for key, row in ((_key(row), row) for row in rows_of(page))
         if not (key[2] in _NEIGHBOURS and key[:2] in played_again)
     } | new
-    order = {name: place for place, name in enumerate(SYSTEMS)}
-    return sorted(kept.values(), key=lambda row: order.get(_key(row)[0], len(order)))
+    return sorted(kept.values(), key=_place)
+
+
+def _place(row: dict[str, str]) -> tuple[int, ...]:
+    """Where a row stands: by system, scene and load; what is no longer in the zoo at the end."""
+    system, scene, load = _key(row)
+    loads = [one.name for one in _SCENES[scene].loads] if scene in _SCENES else []
+    lists = ([*SYSTEMS], [*_SCENES], loads)
+    return tuple(
+        names.index(name) if name in names else len(names)
+        for name, names in zip((system, scene, load), lists, strict=True)
+    )
 
 
 def rows_of(page: str) -> list[dict[str, str]]:
