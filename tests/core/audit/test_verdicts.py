@@ -359,6 +359,16 @@ def test_a_disabled_controller_is_found_where_it_is_off(folder: str, level: str,
     assert f"+{name}" in (found.fix or "")
 
 
+def test_controllers_that_only_a_kubelet_needs_count_beside_one(folder: str) -> None:
+    # cm/cgroup_v2_manager_linux.go Validate: a pod's cgroup without cpuset counts as absent
+    plan = plan_of(folder)
+    path = first(plan, "pod").path or ""
+    live = written(tree_of(plan), path.rpartition("/")[0], SUBTREE, "cpu hugetlb memory pids")
+    assert sole(plan, live).verdict == "controller"
+    without_kubelet = replace(plan, node=replace(plan.node, kubelet_given=False))
+    assert "controller" not in {one.verdict for one in look(without_kubelet, live).findings}
+
+
 @pytest.mark.parametrize(
     ("driver", "other"), [("systemd", "/kubepods"), ("cgroupfs", "/kubepods.slice")]
 )

@@ -44,8 +44,9 @@ def controller_findings(
 def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, frozenset[str]]:
     """The controllers that each cgroup must enable for those below it."""
     host = context.node.host.controllers
-    own = context.node.profile.runtime.oci == "process"
-    required = frozenset() if own or host is None else PLANNED_CONTROLLERS & host
+    # a kubelet checks them; what apply and run make has those of its values
+    checked = context.node.kubelet_given and context.node.profile.runtime.oci != "process"
+    required = PLANNED_CONTROLLERS & host if checked and host is not None else frozenset()
     existing = context.live.controllers
     found: dict[str, frozenset[str]] = {}
     for path, cgroup in planned.items():
