@@ -8,6 +8,8 @@ written are not cleared); pull request 141991 (a resize writes 0 to hugepage lim
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import KNOBS, released
@@ -96,6 +98,7 @@ def left_behind(level: Level, file: str) -> LeftBehind | None:
     return None
 
 
+@lru_cache(maxsize=32)
 def may_be_left(level: Level, hierarchy: str) -> tuple[str, ...]:
     """The files of a cgroup that must be as new where the plan does not set them."""
     skipped = _DEFAULTED.get(level, ())
