@@ -93,6 +93,7 @@ SHORT: Final = (
     System("trixie-agent", "trixie", "v2", only=_AGENT),
     System("bookworm", "bookworm", "v1", _LEGACY, third=0),
     System("trixie", "trixie", "v2", third=1),
+    System("trixie-zoo", "trixie", "v2", only=_ZOO, packages=_COMPILER),
     System("sid", "sid", "v2", third=2),
 )
 
@@ -100,7 +101,6 @@ SHORT: Final = (
 LONG: Final = (
     System("trixie-memory", "trixie", "v2", only=_MEMORY),
     System("sid-memory", "sid", "v2", only=_MEMORY),
-    System("trixie-zoo", "trixie", "v2", only=_ZOO, packages=_COMPILER),
     System("sid-zoo", "sid", "v2", only=_ZOO, packages=_COMPILER),
     System("trixie-cri", "trixie", "v2", only=_CRI),
     System("trixie-oci", "trixie", "v2", only=_OCI, packages=_PROFILE),

@@ -15,7 +15,7 @@ from tests.live.systemd.slices import need_guest
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 ROWS = (
-    ("1.22", "splice,volume-files-empty,volume-files-small"),
+    ("1.22", "volume-files-empty,volume-files-small"),
     ("1.22", "burst,reader,opted-out,two-containers"),
     ("node, MAP_SHARED", ""),
     ("node, pipes", ""),
