@@ -19,7 +19,6 @@ ROWS = (
     ("1.22", "burst,reader,opted-out,two-containers"),
     ("node, MAP_SHARED", ""),
     ("node, pipes", ""),
-    ("swap, zram", ""),
 )
 """A scene, and its loads; all without."""
 
