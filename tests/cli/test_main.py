@@ -49,7 +49,6 @@ def test_version_and_help() -> None:
         ((), "usage: qoslet COMMAND"),
         (("plann",), "qoslet: unknown command plann (did you mean plan?)"),
         (("get",), "qoslet: unknown command get (did you mean ps?)"),
-        (("top",), "qoslet: unknown command top (did you mean ps?)"),
         (("status",), "qoslet: unknown command status (did you mean ps?)"),
         (("stop",), "qoslet: unknown command stop (did you mean release?)"),
         (("xyzzy",), "qoslet: unknown command xyzzy (qoslet --help lists the commands)"),

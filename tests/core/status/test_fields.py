@@ -15,7 +15,7 @@ from qoslet.render.metrics import SAMPLES
 def test_names_and_metrics_stand_once() -> None:
     assert len(BY_NAME) == len(FIELDS)
     metrics = [field.metric.name for field in FIELDS if field.metric is not None]
-    assert len(set(metrics)) == len(metrics) == 24
+    assert len(set(metrics)) == len(metrics) == 25
     assert SAMPLES.keys() == {field.name for field in FIELDS if field.metric is not None}
 
 

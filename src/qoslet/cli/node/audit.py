@@ -35,7 +35,8 @@ examples:
   qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
   qoslet audit --bundle node1.tar.gz
 
-Without -f it audits the node of the kubelet that runs here. It only reads. It reads twice what differs: a change on its way is pending, not a fault.
+Without -f it audits the node of the kubelet that runs here. It only reads. It reads twice what
+differs: a change on its way is pending, not a fault.
 
 exit code: 0 as planned, 1 a finding of warning or above, 2 bad input or no pods, 3 nothing could
 be read
