@@ -147,7 +147,11 @@ def report(made: Node, begun: float) -> dict[str, Any]:
         return None if at is None or times.onset is None else round(at - times.onset, 2)
 
     ahead = rows[0]["wall"] - rows[0]["at"]
-    decided = [line.split()[0] for line in made.said() if "hog is ended" in line]
+    decided = [
+        line.split()[0]
+        for line in made.said()
+        if "evicting " in line and "/hog: memory is short" in line
+    ]
     ended = [
         name for at, name in enumerate(PODS) if rows[0]["left"][at] and not rows[-1]["left"][at]
     ]

@@ -143,7 +143,9 @@ def test_a_hog_is_ended_and_nobody_else_on_v2(
     lines = said(out)
     ahead = rows[0]["wall"] - rows[0]["at"]
     (decided,) = [
-        at - ahead for at, text in lines if "d/hog is ended" in text or "hog is ended" in text
+        at - ahead
+        for at, text in lines
+        if text.startswith("evicting ") and "/hog: memory is short" in text
     ]
     report = {
         "psi": rows[0]["some"] is not None,
