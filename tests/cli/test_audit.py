@@ -1,0 +1,68 @@
+"""The documents of ``audit``, of a bundle with findings and hostile names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from qoslet import schema
+from tests.cli.fixtures import run
+from tests.cli.test_bundle_audit import PROCESSES, changed, rows_of, text_of
+
+HOSTILE = 'x<b>&"\x1b[31m\u202e]]>'
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A node with a changed value, and a cgroup of nobody below the pods whose name is hostile."""
+    rows = rows_of(PROCESSES)
+    (pods,) = {row["path"] for row in rows if row["path"].endswith("/kubepods")}
+    hierarchies = {row["hierarchy"]: row for row in rows if row["path"] == pods}
+    for name, like in hierarchies.items():
+        rows.append(
+            {**like, "hierarchy": name, "path": f"{pods}/{HOSTILE}", "inode": 999, "processes": 1}
+        )
+    changes = [
+        row for row in rows if "cpu.shares" in row.get("files", {}) and row["path"].count("/") > 3
+    ]
+    changes[0]["files"]["cpu.shares"] = "9999"
+    return changed(tmp_path, PROCESSES, cgroups_jsonl=text_of(rows))
+
+
+def test_the_document_conforms(bundle: Path) -> None:
+    done = run("audit", "--bundle", str(bundle), "-o", "json")
+    assert done.returncode == 1, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(json.loads(schema.text("audit"))).validate(document)
+    assert {"drift", "foreign"} <= {one["verdict"] for one in document["findings"]}
+
+
+def test_sarif_has_a_result_for_each_finding(bundle: Path) -> None:
+    document = json.loads(run("audit", "--bundle", str(bundle), "-o", "json").stdout)
+    log = json.loads(run("audit", "--bundle", str(bundle), "-o", "sarif").stdout)
+    (found,) = log["runs"]
+    rules = {one["id"] for one in found["tool"]["driver"]["rules"]}
+    assert len(found["results"]) == len(document["findings"])
+    assert {one["ruleId"] for one in found["results"]} <= rules
+    assert {one["level"] for one in found["results"]} <= {"error", "warning", "note"}
+
+
+def test_junit_fails_for_what_counts(bundle: Path) -> None:
+    document = json.loads(run("audit", "--bundle", str(bundle), "-o", "json").stdout)
+    suites = ElementTree.fromstring(run("audit", "--bundle", str(bundle), "-o", "junit").stdout)
+    counts = sum(one["severity"] in ("error", "warning") for one in document["findings"])
+    assert suites[0].get("failures") == str(counts)
+    assert len(suites[0].findall(".//failure")) == counts
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "sarif", "junit"])
+def test_no_name_reaches_a_terminal_as_it_is(bundle: Path, form: str) -> None:
+    done = run("audit", "--bundle", str(bundle), "-v", "-o", form)
+    assert "x<b>" in done.stdout or "x&lt;b" in done.stdout, "the name is told"
+    for text in (done.stdout, done.stderr):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
