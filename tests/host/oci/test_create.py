@@ -46,7 +46,10 @@ def until(path: Path) -> None:
 
 
 def test_the_lock_is_held_until_the_runtime_is_done(
-    place: ContainerFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: ContainerFiles,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """A keeper that is killed meanwhile leaves nothing half made to the next one."""
     monkeypatch.setattr(create, "_prepare", lambda making: None)
@@ -55,6 +58,7 @@ def test_the_lock_is_held_until_the_runtime_is_done(
     child = os.fork()
     if child == 0:
         create_container(making)
+    request.addfinalizer(lambda: (tmp_path / "go").touch())
     until(tmp_path / "began")
     assert (tmp_path / "began").read_text().strip() == str(child), "it became the runtime"
     assert is_locked(place)
