@@ -41,6 +41,8 @@ class Session:
         command = live.verb("run", str(live.manifests), "--interval", "0.2", *options)
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
+            # whoever runs the tests may have ignored it (nohup)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             if output:
                 file = os.open(output, os.O_WRONLY | os.O_CREAT, 0o600)
                 os.dup2(file, 1)
