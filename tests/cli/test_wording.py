@@ -59,6 +59,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("block.json", "--to", "v2", "--usage", "1"),
         ("block.json",),
     ),
+    "metrics": (("x",), ("-o", "xml")),
     "config": (("node.yaml", "kubelet.yaml", "--changed"), ("--changed", "-o", "yaml"), ("pods.yaml",)),
     "doctor": (("x",),),
     "audit": (

@@ -25,6 +25,7 @@ COMMANDS = {
     "diff": ("offline", "Compare two plans: what an upgrade or a change means for the pods"),
     "lint": ("offline", "Find traps in manifests and kubelet configurations"),
     "convert": ("offline", "Convert OCI or CRI resources, or a pod, to cgroup files"),
+    "metrics": ("offline", "List an agent's metrics; print a dashboard or alerts for them"),
     "config": ("offline", "Show and check a node's configuration and where each value is set"),
     "doctor": ("node", "Show what this machine supports, what is missing and what to do"),
     "audit": ("node", "Compare this node's cgroups with the plan of its pods"),
