@@ -117,7 +117,7 @@ def test_the_audit_of_a_bundle_is_that_of_the_machine(agent: Agent, tmp_path: Pa
     agent.until(lambda: len(agent.pids()) == 4)
     # the agent would put back what follows
     agent.stop(run)
-    pods = ("-f", str(agent.manifests))
+    pods = ("-f", str(agent.manifests), "--cgroup-driver", "cgroupfs")
     bundle = tmp_path / "b.tgz"
     parts(agent, bundle, *pods, "--runtime", "process")
     code, found = audited(agent, "--bundle", str(bundle))
