@@ -23,7 +23,7 @@ _MANAGERS: Final = tuple(
 _AGENT: Final = (
     *(
         f"tests/live/agent/test_{name}.py"
-        for name in ("agent", "agent_killed", "held", "keeper", "soak")
+        for name in ("agent", "agent_killed", "held", "keeper", "reserved", "resize", "soak")
     ),
     *_MANAGERS,
     *(f"tests/live/volumes/test_{name}.py" for name in ("volumes", "volumes_run", "folders_run")),
@@ -55,7 +55,7 @@ _MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
 _OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run", "probes"))
 # The seccomp profile of RuntimeDefault with runc and crun; what it needs is not installed.
 _PROFILE: Final = ("golang-github-containers-common",)
-_CRI: Final = ("tests/live/cri/test_cri.py",)
+_CRI: Final = ("tests/live/cri/test_cri.py", "tests/live/cri/test_cri_faults.py")
 _UPGRADE: Final = ("tests/live/agent/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from qoslet.core.audit.audit import settled
-from qoslet.core.audit.finding import Finding
-from qoslet.core.audit.live import SUBTREE, LiveTree
+from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.target import only
-from qoslet.core.cgroup.names import container_leaf
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.versions.runtime import runtime_of
 from qoslet.errors import BadInput
 from tests.core.audit.trees import (
-    CONTROLLERS,
-    added,
     changed,
     look,
     plan_of,
@@ -26,29 +18,8 @@ from tests.core.audit.trees import (
     without,
     written,
 )
-
-SETUPS = [("v1", "cgroupfs"), ("v2", "cgroupfs"), ("v1", "systemd"), ("v2", "systemd")]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("nodes"))
-
-
-def first(plan: Plan, level: str, ending: str = "") -> Cgroup:
-    """The first cgroup of a level with a path."""
-    return next(
-        one
-        for one in plan.cgroups
-        if one.level == level and one.path is not None and one.name.endswith(ending)
-    )
-
-
-def sole(plan: Plan, live: LiveTree, **more: Any) -> Finding:
-    """The only finding."""
-    report = look(plan, live, **more)
-    assert [(one.verdict, one.path, one.file) for one in report.findings][1:] == []
-    return report.findings[0]
+from tests.core.audit.verdicts import SETUPS, first, sole
+from tests.core.audit.verdicts import folder as folder
 
 
 @pytest.mark.parametrize("kubernetes", ["1.22", "1.27", "1.32", "1.36", "1.37"])
@@ -180,141 +151,6 @@ def test_what_runtimes_set_by_default_is_no_finding(folder: str, level: str) -> 
     assert look(plan, written(live, path, "pids.max", "4915")).findings == ()
 
 
-@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
-@pytest.mark.parametrize("level", ["node", "qos", "pod", "container"])
-def test_a_removed_cgroup_is_missing_once(
-    folder: str, hierarchy: str, driver: str, level: str
-) -> None:
-    plan = plan_of(folder, hierarchy, driver)
-    cgroup = first(plan, level)
-    found = sole(plan, without(tree_of(plan), cgroup.path or ""))
-    assert (found.verdict, found.severity) == ("missing", "error")
-    assert (found.path, found.name) == (cgroup.path, cgroup.name)
-
-
-def test_a_container_that_does_not_run_is_not_missing(folder: str) -> None:
-    plan = plan_of(folder)
-    cgroup = first(plan, "container")
-    assert cgroup.container is not None
-    ended = replace(cgroup, container=replace(cgroup.container, runs=False))
-    others = tuple(ended if one is cgroup else one for one in plan.cgroups)
-    assert look(replace(plan, cgroups=others), without(tree_of(plan), cgroup.path or "")).is_clean
-
-
-def test_a_cgroup_missing_in_one_hierarchy_is_told(folder: str) -> None:
-    plan = plan_of(folder, "v1")
-    pod = first(plan, "pod")
-    live = changed(tree_of(plan), pod.path or "", missing=("memory",))
-    values = {
-        file: value
-        for file, value in live.cgroups[pod.path or ""].values.items()
-        if not file.startswith("memory.")
-    }
-    found = sole(plan, changed(live, pod.path or "", values=values))
-    assert (found.verdict, found.file) == ("missing", None)
-    assert "memory" in found.message
-
-
-@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
-def test_the_cgroup_of_no_pod_is_an_orphan(folder: str, hierarchy: str, driver: str) -> None:
-    plan = plan_of(folder, hierarchy, driver)
-    leaf = "pod0000-dead"
-    path = "/kubepods/burstable/" + leaf
-    if driver == "systemd":
-        path = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0000_dead.slice"
-    live = added(tree_of(plan), path)
-    live = added(live, f"{path}/c", processes=2, pids=(7, 8))
-    found = sole(plan, live)
-    assert (found.verdict, found.path, found.expected, found.found) == ("orphan", path, None, None)
-    assert "0000-dead" in found.message
-    assert "2 processes" in found.message
-    assert found.fix is None  # its processes come first
-
-
-@pytest.mark.parametrize(
-    "path", ["/kubepods/stray", "/kubepods/burstable/mine", "/kubepods/besteffort/x/y"]
-)
-def test_a_cgroup_that_nobody_planned_is_foreign(folder: str, path: str) -> None:
-    plan = plan_of(folder)
-    live = tree_of(plan)
-    if path.endswith("/y"):
-        live = added(live, path.rpartition("/")[0])
-    found = sole(plan, added(live, path))
-    assert found.verdict == "foreign"
-    assert path.startswith(found.path)
-    assert "rmdir" in (found.fix or "")
-
-
-def test_of_two_unknown_containers_of_a_pod_one_is_the_sandbox(folder: str) -> None:
-    plan = plan_of(folder)
-    pod = first(plan, "pod")
-    path = f"{pod.path}/{'f' * 64}"
-    found = sole(plan, added(tree_of(plan), path, processes=1, pids=(70,)))
-    assert (found.verdict, found.path) == ("foreign", path)
-    assert found.pod is not None
-
-
-def test_a_sandbox_is_known_where_the_cri_runtime_is_not(folder: str) -> None:
-    plan = plan_of(folder)
-    live = tree_of(plan)
-    runtime = runtime_of("runc-1.4.0")
-    node = replace(plan.node, profile=replace(plan.node.profile, runtime=runtime))
-    cgroups = tuple(one for one in plan.cgroups if one.level != "sandbox")
-    assert look(replace(plan, node=node, cgroups=cgroups), live).findings == ()
-
-
-def test_cgroups_that_a_container_makes_are_its_own(folder: str) -> None:
-    plan = plan_of(folder)
-    container = first(plan, "container")
-    live = added(tree_of(plan), f"{container.path}/container", processes=3, pids=(1, 2, 3))
-    assert look(plan, live).findings == ()
-
-
-def test_the_monitors_of_crio_are_no_finding(folder: str) -> None:
-    plan = plan_of(folder, "v2", "systemd")
-    pod = first(plan, "pod")
-    path = f"{pod.path}/crio-conmon-{'a' * 64}.scope"
-    assert look(plan, added(tree_of(plan), path, processes=1, pids=(5,))).findings == ()
-
-
-@pytest.mark.parametrize("level", ["node", "qos", "pod"])
-def test_a_process_beside_the_containers_is_foreign(folder: str, level: str) -> None:
-    plan = plan_of(folder)
-    cgroup = first(plan, level)
-    live = changed(
-        tree_of(plan), cgroup.path or "", processes=1, pids=(4711,), commands={4711: "sh"}
-    )
-    found = sole(plan, live)
-    assert (found.verdict, found.file, found.found) == ("foreign", None, "4711")
-    assert "4711 (sh)" in found.message
-
-
-def test_a_process_that_is_in_one_v1_hierarchy_only_is_foreign(folder: str) -> None:
-    plan = plan_of(folder, "v1")
-    container = first(plan, "container")
-    live = changed(tree_of(plan), container.path or "", partial=(12,))
-    assert sole(plan, live).verdict == "foreign"
-
-
-def test_a_container_whose_processes_were_moved_away_is_told(folder: str) -> None:
-    plan = plan_of(folder)
-    container = next(one for one in plan.cgroups if one.container and one.container.runs)
-    live = changed(tree_of(plan), container.path or "", processes=0, pids=(), oom_score_adj=None)
-    found = sole(plan, live)
-    assert (found.verdict, found.file) == ("missing", None)
-
-
-def test_a_process_of_elsewhere_in_a_container_is_foreign(folder: str) -> None:
-    plan = plan_of(folder)
-    container = first(plan, "container")
-    live = changed(
-        tree_of(plan), container.path or "", strangers=(4711,), commands={4711: "stress"}
-    )
-    found = sole(plan, live)
-    assert (found.verdict, found.file, found.found) == ("foreign", None, "4711")
-    assert (found.container, "4711 (stress)" in found.message) == (container.container.name, True)  # type: ignore[union-attr]
-
-
 def test_a_pod_that_is_being_started_is_pending(folder: str) -> None:
     plan = plan_of(folder)
     pod = first(plan, "pod")
@@ -334,59 +170,6 @@ def test_oom_score_adj_of_the_first_process_is_compared(folder: str) -> None:
     found = sole(plan, live)
     assert (found.verdict, found.file, found.found) == ("drift", "oom_score_adj", "12")
     assert found.expected == str(container.oom_score_adj)
-
-
-@pytest.mark.parametrize("name", ["memory", "cpu", "pids", "cpuset"])
-@pytest.mark.parametrize("level", ["top", "node", "qos", "pod"])
-def test_a_disabled_controller_is_found_where_it_is_off(folder: str, level: str, name: str) -> None:
-    plan = plan_of(folder)
-    live = tree_of(plan)
-    path = "/" if level == "top" else first(plan, level).path or ""
-    enabled = " ".join(one for one in CONTROLLERS.split() if one != name)
-    live = written(live, path, SUBTREE, enabled)
-    for below, one in live.cgroups.items():
-        if path == "/" or below.startswith(f"{path}/"):
-            kept = {f: v for f, v in one.values.items() if not f.startswith(f"{name}.")}
-            live = changed(live, below, values=kept)
-            if below != path and SUBTREE in kept:
-                live = written(live, below, SUBTREE, enabled)
-    report = look(plan, live)
-    needed = name in ("memory", "cpu") or level != "pod"
-    if not needed and not report.findings:
-        return
-    found = sole(plan, live)
-    assert (found.verdict, found.path, found.file) == ("controller", path, SUBTREE)
-    assert f"+{name}" in (found.fix or "")
-
-
-def test_controllers_that_only_a_kubelet_needs_count_beside_one(folder: str) -> None:
-    # cm/cgroup_v2_manager_linux.go Validate: a pod's cgroup without cpuset counts as absent
-    plan = plan_of(folder)
-    path = first(plan, "pod").path or ""
-    live = written(tree_of(plan), path.rpartition("/")[0], SUBTREE, "cpu hugetlb memory pids")
-    assert sole(plan, live).verdict == "controller"
-    without_kubelet = replace(plan, node=replace(plan.node, kubelet_given=False))
-    assert "controller" not in {one.verdict for one in look(without_kubelet, live).findings}
-
-
-@pytest.mark.parametrize(
-    ("driver", "other"), [("systemd", "/kubepods"), ("cgroupfs", "/kubepods.slice")]
-)
-def test_the_tree_of_the_other_driver_is_one_finding(folder: str, driver: str, other: str) -> None:
-    plan = plan_of(folder, "v2", driver)
-    opposite = "cgroupfs" if driver == "systemd" else "systemd"
-    live = tree_of(plan_of(folder, "v2", opposite))
-    found = sole(plan, live)
-    assert (found.verdict, found.severity, found.path) == ("driver", "error", other)
-
-
-def test_what_the_other_driver_left_empty_is_stale(folder: str) -> None:
-    plan = plan_of(folder, "v2", "systemd")
-    live = added(tree_of(plan), "/kubepods")
-    live = added(live, "/kubepods/burstable")
-    found = sole(plan, live)
-    assert (found.verdict, found.path) == ("stale", "/kubepods")
-    assert "rmdir" in (found.fix or "")
 
 
 def test_weights_of_the_other_conversion_are_told_with_the_split(folder: str) -> None:
@@ -495,18 +278,3 @@ def test_a_target_narrows_the_findings(folder: str) -> None:
 def test_nothing_compared_is_not_clean(folder: str) -> None:
     plan = plan_of(folder)
     assert not look(replace(plan, cgroups=()), LiveTree({})).is_clean
-
-
-@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
-def test_the_one_container_that_no_status_names_is_the_sandbox(
-    folder: str, hierarchy: str, driver: str
-) -> None:
-    """Also where the kubelet gives the sandbox no resources, so that no row plans it."""
-    plan = plan_of(folder, hierarchy, driver, "1.36")
-    bare = replace(plan, cgroups=[one for one in plan.cgroups if one.level != "sandbox"])
-    live = tree_of(bare)
-    pod = first(bare, "pod")
-    for digit, verdicts in (("e", []), ("f", ["foreign"])):
-        path = f"{pod.path}/{container_leaf('containerd', digit * 64, driver == 'systemd')}"
-        live = added(live, path, processes=1, pids=(70,))
-        assert [one.verdict for one in look(bare, live).findings] == verdicts

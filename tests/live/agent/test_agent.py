@@ -1,126 +1,22 @@
-"""The agent on this machine's kernel: what it keeps, follows, resizes, reserves and gives back."""
+"""The agent on this machine's kernel: what it keeps, follows, reads again and gives back."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.agent.test_run import EMULATED, ENVIRONMENT, PATIENCE, Live, ended, pod
+from tests.live.agent.agents import SLOW, Agent, _command, identities
+from tests.live.agent.agents import agent as agent
+from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
-
-SLOW = 5.0 if EMULATED else 1.0
-MIB = 1 << 20
-
-
-class Agent(Live):
-    """One root with the agents in it, each left to itself."""
-
-    @property
-    def v2(self) -> bool:
-        return self.tree.hierarchy == "v2"
-
-    @property
-    def limit_file(self) -> str:
-        return "memory.max" if self.v2 else "memory.limit_in_bytes"
-
-    def service(self, *options: str) -> subprocess.Popen[str]:
-        return self.begin("--keep", *options)
-
-    def apps(self) -> set[str]:
-        return {path for path in self.groups() if path.endswith("/app")}
-
-    def read(self, path: str, file: str) -> str:
-        tree = self.tree.layout.tree_of(file.partition(".")[0])
-        assert tree is not None
-        return tree.read(path, file)
-
-    def value(self, path: str, file: str) -> str:
-        """As ``read``, empty where the group is not there (yet)."""
-        try:
-            return self.read(path, file)
-        except OSError:
-            return ""
-
-    def limit(self, path: str) -> int:
-        text = self.value(path, self.limit_file)
-        return int(text) if text.isdigit() else 0
-
-    def eventually(self, ready: Callable[[], bool], seconds: float = 15 * SLOW) -> None:
-        """As ``until``, whether an agent runs or not."""
-        deadline = time.monotonic() + seconds
-        while not ready():
-            assert time.monotonic() < deadline, f"not reached; groups: {self.groups()}"
-            time.sleep(0.02)
-
-    def until(self, ready: Callable[[], bool], seconds: float = 15 * SLOW) -> None:
-        super().until(ready, seconds)
-
-    def release(self, *options: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "qoslet", "release", "--cgroup-root", self.root, *options]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        return done.stdout + done.stderr
-
-    def rows(self) -> list[dict[str, object]]:
-        """The pods as ``qoslet ps`` tells them."""
-        done = subprocess.run(
-            self.verb("ps", "-o", "json"), env=ENVIRONMENT, capture_output=True, check=False
-        )
-        return list(json.loads(done.stdout)["items"]) if done.returncode == 0 else []
-
-    def stop(self, run: subprocess.Popen[str], code: int = 0) -> str:
-        """End an agent; what it said."""
-        run.send_signal(signal.SIGTERM)
-        return "".join(ended(run, code))
-
-    def answers(self) -> bool:
-        """Whether an agent turns and tells so."""
-        with socket.socket(socket.AF_UNIX) as asked:
-            try:
-                asked.connect(str(self.folder / "agent.sock"))
-                asked.settimeout(5 * SLOW)
-                asked.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-                return b" 200 " in asked.recv(100)
-            except OSError:
-                return False
-
-    @property
-    def folder(self) -> Path:
-        return Path("/run/qoslet") / self.root[1:]
-
-
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
-    assert os.getuid() == 0, "live tests write to this machine's kernel: run them as root"
-    made = Agent(tmp_path)
-    try:
-        yield made
-    finally:
-        for run in made.runs:
-            if run.poll() is None:
-                run.kill()
-                run.communicate()
-        if (made.folder / "journal").exists():
-            made.release("--force")
-        made.clean()
-
-
-def identities(agent: Agent) -> dict[str, int | None]:
-    return {path: agent.tree.identity(path) for path in agent.groups()}
 
 
 def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> None:
@@ -178,13 +74,6 @@ def test_release_after_both_were_killed(agent: Agent) -> None:
     assert not agent.alive(pids)
 
 
-def _command(entry: Path) -> str:
-    try:
-        return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def test_a_killed_agent_is_followed_by_one_that_restarts_nobody(agent: Agent) -> None:
     for name in "abcd":
         agent.write(name, pod(name, "exec sleep 1000"))
@@ -203,78 +92,6 @@ def test_a_killed_agent_is_followed_by_one_that_restarts_nobody(agent: Agent) ->
     agent.stop(run)
     assert not agent.pids() & kept, "all four are gone by now"
     assert len(agent.apps()) == 6
-
-
-def test_edited_resources_are_written_in_place(agent: Agent) -> None:
-    text = pod("a", "exec sleep 1000")
-    agent.write("a", text)
-    run = agent.service()
-    agent.until(lambda: len(agent.pids()) == 1)
-    pids, groups = agent.pids(), identities(agent)
-    (app,) = agent.apps()
-    agent.write(
-        "a", text.replace("memory: 32Mi}", "memory: 64Mi}").replace("cpu: 200m", "cpu: 300m")
-    )
-    agent.until(lambda: agent.limit(app) == 64 * MIB)
-    agent.until(lambda: agent.limit(app.removesuffix("/app")) == 64 * MIB)
-    agent.write(
-        "a",
-        text.replace("memory: 16Mi", "memory: 900Gi").replace("memory: 32Mi}", "memory: 900Gi}"),
-    )
-    agent.write("b", pod("b", "exec sleep 1000"))
-    agent.until(lambda: len(agent.pids()) == 2)
-    assert agent.limit(app) == 64 * MIB, "infeasible: it keeps what it has"
-    agent.write("a", text)
-    agent.until(lambda: agent.limit(app) == 32 * MIB)
-    assert agent.pids() >= pids
-    assert identities(agent).items() >= groups.items()
-    out = agent.stop(run)
-    assert "resize Infeasible: memory" in out
-
-
-def test_a_limit_below_the_usage_is_followed_down_and_nobody_is_killed(agent: Agent) -> None:
-    hold = "import sys,time; held = bytearray(100 << 20); print(1, flush=True)\nwhile not __import__('os').path.exists(sys.argv[1]): time.sleep(0.05)\ndel held; time.sleep(1000)"
-    script, flag = agent.manifests.parent / "hold.py", agent.manifests.parent / "flag"
-    script.write_text(hold)
-    text = pod("a", f"exec {sys.executable} {script} {flag}").replace(
-        "memory: 32Mi}", "memory: 192Mi}"
-    )
-    agent.write("a", text)
-    run = agent.service()
-    usage = "memory.current" if agent.v2 else "memory.usage_in_bytes"
-    agent.until(
-        lambda: any(int(agent.value(path, usage) or 0) > 100 * MIB for path in agent.apps())
-    )
-    pids = agent.pids()
-    (app,) = agent.apps()
-    agent.write("a", text.replace("memory: 192Mi}", "memory: 64Mi}"))
-    agent.until(lambda: agent.limit(app) < 192 * MIB)
-    assert 100 * MIB < agent.limit(app) < 130 * MIB, "near the usage"
-    flag.touch()
-    agent.until(lambda: agent.limit(app) == 64 * MIB, 30 * SLOW)
-    assert agent.pids() == pids
-    agent.stop(run)
-
-
-def test_reserved_memory_limits_the_lower_tiers_before_the_pod_starts(agent: Agent) -> None:
-    options = ("--qos-reserved", "memory=100%", "--feature-gates", "QOSReserved=true")
-    agent.write("b", pod("b", "exec sleep 1000"))
-    run = agent.service(*options)
-    agent.until(lambda: len(agent.pids()) == 1)
-    tier = next(path for path in agent.groups() if path.endswith("/besteffort"))
-    before = agent.limit(tier)
-    text = pod("g", "cat /proc/self/cgroup > /dev/null; exec sleep 1000")
-    agent.write(
-        "g",
-        text.replace("requests: {cpu: 100m, memory: 16Mi}", "requests: {cpu: 200m, memory: 32Mi}"),
-    )
-    agent.until(lambda: len(agent.pids()) == 2)
-    page = 4096
-    assert abs(before - agent.limit(tier) - 32 * MIB) < page
-    (agent.manifests / "g.yaml").unlink()
-    agent.until(lambda: agent.limit(tier) == before)
-    err = agent.stop(run)
-    assert "error" not in err
 
 
 def test_pods_outside_pod_groups_are_brought_in_or_fail(agent: Agent) -> None:
@@ -313,52 +130,6 @@ def test_orphans_are_found_by_the_journal_and_removed(agent: Agent) -> None:
     assert not agent.pids()
     agent.release()
     assert out
-
-
-class Reserved:
-    """A group of somebody else, in every hierarchy."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.path = f"{agent.root}-system"
-        self.trees = agent.tree.layout.trees
-
-    def __enter__(self) -> Reserved:
-        for tree in self.trees:
-            tree.mkdir(self.path)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for tree in self.trees:
-            tree.rmdir(self.path)
-
-
-def test_reserved_groups_must_be_there_are_written_and_given_back(agent: Agent) -> None:
-    agent.write("a", pod("a", "exec sleep 1000"))
-    weight, limit = ("cpu.weight", "memory.max") if agent.v2 else ("cpu.shares", agent.limit_file)
-    options = (
-        "--system-reserved=cpu=500m,memory=256Mi",
-        f"--system-reserved-cgroup={agent.root}-system",
-        "--enforce-node-allocatable=pods,system-reserved",
-    )
-    _, err = ended(agent.begin(*options), 3)
-    assert f"{agent.root}-system" in err
-    assert "does not exist" in err
-    with Reserved(agent) as system:
-        if agent.v2:
-            agent.tree.layout.trees[0].write("", "cgroup.subtree_control", "+memory +cpu +pids")
-        before = {file: agent.read(system.path, file) for file in (weight, limit)}
-        run = agent.begin(*options)
-        agent.until(lambda: agent.limit(system.path) == 256 * MIB)
-        agent.until(lambda: len(agent.pids()) == 1)
-        assert agent.read(system.path, weight) != before[weight]
-        agent.stop(run)
-        assert {file: agent.read(system.path, file) for file in (weight, limit)} == before
-        run = agent.service(*options)
-        agent.until(lambda: agent.limit(system.path) == 256 * MIB)
-        run.kill()
-        run.communicate()
-        agent.release()
-        assert {file: agent.read(system.path, file) for file in (weight, limit)} == before
 
 
 def test_a_hang_up_reads_the_configuration_again(agent: Agent) -> None:
@@ -500,83 +271,3 @@ def test_the_log_tells_when_a_pod_died(agent: Agent) -> None:
     run.send_signal(signal.SIGTERM)
     assert run.wait(PATIENCE) == 0
     agent.release()
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_controllers_that_a_reserved_cgroup_lacks_are_given_and_taken_back(
-    agent: Agent, killed: bool
-) -> None:
-    if not agent.v2:
-        pytest.skip("v1 has nothing to enable")
-    agent.write("a", pod("a", "exec sleep 1000"))
-    above, tree = f"{agent.root}-above", agent.tree.layout.trees[0]
-    reserved = f"{above}/kube"
-    tree.mkdir(above)
-    tree.mkdir(reserved)
-
-    def state() -> dict[str, object]:
-        """What is enabled above, and the files that this makes."""
-        files = os.listdir(f"/sys/fs/cgroup{reserved}")
-        return {
-            "root": sorted(tree.read("", "cgroup.subtree_control").split()),
-            "above": tree.read(above, "cgroup.subtree_control"),
-            "files": sorted(file for file in files if file.startswith(("cpu.w", "memory", "pids"))),
-        }
-
-    try:
-        before = state()
-        options = (
-            "--kube-reserved=cpu=500m,memory=256Mi",
-            f"--kube-reserved-cgroup={reserved}",
-            "--enforce-node-allocatable=pods,kube-reserved",
-        )
-        run = agent.service(*options)
-        agent.until(lambda: agent.value(reserved, "memory.max") == str(256 * MIB))
-        agent.until(lambda: len(agent.pids()) == 1)
-        if killed:
-            run.kill()
-            run.communicate()
-        else:
-            agent.stop(run)
-        said = agent.release("--verbose")
-        assert "cannot be read" not in said
-        assert state() == before, said
-        assert not agent.folder.exists()
-    finally:
-        tree.rmdir(reserved)
-        tree.rmdir(above)
-
-
-def test_a_reserved_cgroup_needs_the_hierarchies_of_its_values_only(agent: Agent) -> None:
-    if agent.v2:
-        pytest.skip("v2 has one hierarchy")
-    agent.write("a", pod("a", "exec sleep 1000"))
-    options = (
-        "--system-reserved=cpu=500m,memory=256Mi",
-        f"--system-reserved-cgroup={agent.root}-system",
-        "--enforce-node-allocatable=pods,system-reserved",
-    )
-    with Reserved(agent) as system:
-        for name, needed in (
-            ("freezer", False),
-            ("cpuset", False),
-            ("cpu", True),
-            ("memory", True),
-        ):
-            tree = agent.tree.layout.tree_of(name)
-            if tree is None:
-                continue
-            tree.rmdir(system.path)
-            if needed:
-                _, err = ended(agent.begin(*options), 3)
-                assert f"does not exist in the hierarchy of {name}" in err
-                agent.runs.pop()
-            else:
-                run = agent.service(*options)
-                agent.until(lambda: agent.value(system.path, "cpu.shares") == "512")
-                agent.until(lambda: len(agent.pids()) == 1)
-                out = agent.stop(run)
-                assert "does not exist" not in out
-                agent.release()
-                assert agent.value(system.path, "cpu.shares") == "1024"
-            tree.mkdir(system.path)

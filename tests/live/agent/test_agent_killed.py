@@ -20,7 +20,7 @@ from qoslet.app.agent import run as agent_run
 from qoslet.cli import main
 from qoslet.cli.agent import run
 from qoslet.core.reconcile.journal import JournalState, read
-from tests.live.agent.test_agent import SLOW, Agent
+from tests.live.agent.agents import SLOW, Agent
 from tests.live.agent.test_run import EMULATED
 
 KILLS = int(os.environ.get("QOSLET_KILLS", "30" if EMULATED else "100"))

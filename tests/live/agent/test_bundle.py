@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qoslet.core.bundle.archive import unpack
-from tests.live.agent.test_agent import Agent, agent
+from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import ENVIRONMENT, PATIENCE
 
 __all__ = ["agent"]

@@ -13,8 +13,8 @@ import pytest
 from qoslet.core.reconcile.journal import damaged_lines
 from qoslet.host.state.folder import RESERVE
 from qoslet.host.state.keepers import keepers_of
-from tests.live.agent.test_agent import Agent, _command, identities
-from tests.live.agent.test_agent import agent as agent
+from tests.live.agent.agents import Agent, _command, identities
+from tests.live.agent.agents import agent as agent
 from tests.live.agent.test_run import PATIENCE, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.live.agent.test_agent import Agent
-from tests.live.agent.test_agent import agent as agent
+from tests.live.agent.agents import Agent
+from tests.live.agent.agents import agent as agent
 from tests.live.agent.test_run import PATIENCE, ended, pod
 from tests.live.managers.test_managers_agent import STATIC
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.agent.test_agent import Agent, agent
+from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, ended, pod
 
 __all__ = ["agent"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.agent.test_agent import Agent
-from tests.live.agent.test_agent import agent as agent
+from tests.live.agent.agents import Agent
+from tests.live.agent.agents import agent as agent
 from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.agent.test_agent import SLOW, Agent
+from tests.live.agent.agents import SLOW, Agent
 from tests.live.agent.test_agent_killed import Machine
 from tests.live.agent.test_run import EMULATED
 

@@ -17,7 +17,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import qoslet
-from tests.live.agent.test_agent import SLOW, Agent
+from tests.live.agent.agents import SLOW, Agent
 from tests.live.cri.containerd import IMAGE, Containerd
 from tests.live.oci.bundles import busybox
 from tests.paths import DATA

@@ -19,7 +19,7 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.cgroup.unit_properties import written_by_systemd
 from qoslet.host.linux.mountinfo import beside
-from tests.live.agent.test_agent import SLOW, Agent
+from tests.live.agent.agents import SLOW, Agent
 from tests.live.cri.containerd import IMAGE, Containerd
 
 SLEEPS = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"

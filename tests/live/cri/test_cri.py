@@ -1,71 +1,23 @@
-"""``qoslet run --with containerd``: pods in a real containerd, on every level as planned, through
-everything that may happen to it."""
+"""``qoslet run --with containerd``: pods in a real containerd, on every level as planned."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 import signal
-import time
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
-from tests.live.agent.test_agent import MIB, SLOW
-from tests.live.cri.containerd import IMAGE, Containerd, need_containerd
+from tests.live.agent.agents import MIB, SLOW
 from tests.live.cri.pods import SLEEPS, Cri, amounts, container, pod
-from tests.live.systemd.slices import need_systemd
+from tests.live.cri.roots import containerd as containerd
+from tests.live.cri.roots import cri as cri
+from tests.live.cri.roots import each as each
+from tests.live.cri.roots import slices as slices
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240 * SLOW)]
-
-
-@pytest.fixture(scope="module")
-def containerd() -> Iterator[Containerd]:
-    pytest.importorskip("grpc", reason="needs the extra qoslet[cri]")
-    need_containerd()
-    with Containerd(Path(mkdtemp(prefix="qoslet-cri-", dir="/tmp"))) as made:
-        yield made
-
-
-@pytest.fixture
-def cri(tmp_path: Path, containerd: Containerd) -> Iterator[Cri]:
-    if containerd.process is None:
-        containerd.begin()
-    made = Cri(tmp_path, containerd)
-    try:
-        yield made
-    finally:
-        made.clean()
-
-
-@pytest.fixture(scope="module")
-def slices() -> Iterator[Containerd]:
-    """One with the systemd driver."""
-    need_systemd()
-    pytest.importorskip("grpc", reason="needs the extra qoslet[cri]")
-    need_containerd()
-    place = Path(mkdtemp(prefix="qoslet-cri-", dir="/tmp"))
-    with Containerd(place, systemd=True) as made:
-        yield made
-
-
-@pytest.fixture(params=["cgroupfs", "systemd"])
-def each(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cri]:
-    """A root below each driver."""
-    driver = request.param
-    runtime = request.getfixturevalue("slices" if driver == "systemd" else "containerd")
-    if runtime.process is None:
-        runtime.begin()
-    made = Cri(tmp_path, runtime, driver)
-    try:
-        yield made
-    finally:
-        made.clean()
 
 
 EXAMPLES = (
@@ -207,175 +159,6 @@ def test_v2_memory_qos_of_running_containers_follows_the_node(cri: Cri, tmp_path
     cri.ends(run)
 
 
-def test_pods_outlive_the_agent_and_are_recognised(cri: Cri) -> None:
-    cri.put(pod("a"), pod("b", container("app", "exit 7"), restartPolicy="Never"), pod("c"))
-    first = cri.service()
-    cri.until(lambda: cri.running("a", "c") and cri.pods()["b"]["phase"] == "Failed", 60 * SLOW)
-    kept = cri.pid("a")
-    first.kill()
-    first.communicate()
-    (cri.manifests / "c.yaml").unlink()
-    second = cri.service()
-    cri.until(lambda: cri.answers() and cri.running("a") and "c" not in cri.pods(), 60 * SLOW)
-    assert cri.pid("a") == kept
-    assert cri.states("a")["app"]["restarts"] == 0
-    assert cri.states("b")["app"]["exitCode"] == 7
-    cri.stop(second)
-    assert cri.release().count(": stopped") >= 1
-    cri.nothing_left()
-
-
-def test_a_lost_state_folder_is_read_from_the_runtime(cri: Cri) -> None:
-    cri.put(pod("a"))
-    first = cri.service()
-    cri.up("a")
-    kept = cri.pid("a")
-    first.kill()
-    first.communicate()
-    shutil.rmtree(cri.folder / "cri")
-    second = cri.service()
-    cri.up("a")
-    assert cri.pid("a") == kept
-    cri.stop(second)
-    cri.release()
-    cri.nothing_left()
-
-
-def test_containerd_killed_and_back_changes_nothing_that_runs(cri: Cri) -> None:
-    cri.put(
-        pod("a"),
-        pod(
-            "b",
-            container("app", "while [ ! -e /tmp/go ]; do sleep 0.1; done; exit 3"),
-            restartPolicy="Never",
-        ),
-    )
-    run = cri.begin()
-    cri.up("a", "b")
-    pids = cri.pid("a"), cri.pid("b")
-    cri.containerd.kill()
-    Path(f"/proc/{pids[1]}/root/tmp/go").touch()
-    cri.put(pod("c"))
-    time.sleep(2)
-    assert run.poll() is None
-    assert cri.answers()
-    assert cri.states("a")["app"]["running"], "what is not known is not made up"
-    cri.containerd.begin()
-    # from 1.7 on containerd says 255 for a code that it did not learn while it was away
-    codes = (3,) if cri.containerd.version.startswith("1.6.") else (3, 255)
-    cri.soon(lambda: cri.states("b")["app"]["exitCode"] in codes, 30)
-    cri.soon(lambda: cri.running("c"), 30)
-    assert cri.pid("a") == pids[0]
-    assert cri.states("a")["app"]["restarts"] == 0
-    said = cri.ends(run, 1)
-    assert "the container runtime answers again" in said
-
-
-def test_containerd_gone_while_a_pod_ends(cri: Cri) -> None:
-    cri.put(pod("a"), pod("b"))
-    run = cri.begin()
-    cri.up("a", "b")
-    cri.containerd.kill()
-    (cri.manifests / "a.yaml").unlink()
-    time.sleep(1)
-    assert cri.pods()["a"]["phase"] == "Terminating"
-    cri.containerd.begin()
-    cri.soon(lambda: "a" not in cri.pods(), 30)
-    cri.ends(run)
-
-
-def test_a_slow_containerd_holds_up_nobody_else(cri: Cri) -> None:
-    cri.put(pod("a"))
-    run = cri.begin()
-    cri.up("a")
-    process = cri.containerd.process
-    assert process is not None
-    process.send_signal(signal.SIGSTOP)
-    try:
-        cri.put(pod("b"))
-        time.sleep(2)
-        assert cri.answers(), "the loop turns"
-        assert cri.states("a")["app"]["running"]
-        assert cri.pods()["b"]["phase"] == "Pending"
-    finally:
-        process.send_signal(signal.SIGCONT)
-    cri.up("a", "b")
-    cri.ends(run)
-
-
-@pytest.mark.parametrize("moment", [0.05, 0.2, 0.4, 0.7, 1.2])
-def test_containerd_killed_at_any_moment_of_a_pods_life(cri: Cri, moment: float) -> None:
-    cri.put(
-        pod(
-            "a",
-            container("app"),
-            container("side"),
-            initContainers=[container("init", "sleep 0.2")],
-        )
-    )
-    run = cri.begin()
-    cri.soon(cri.answers)
-    time.sleep(moment * SLOW)
-    cri.containerd.kill()
-    time.sleep(0.3)
-    cri.containerd.begin()
-    cri.soon(
-        lambda: {n for n, one in cri.states("a").items() if one["running"]} == {"app", "side"}, 60
-    )
-    (cri.manifests / "a.yaml").unlink()
-    time.sleep(moment * SLOW)
-    cri.containerd.kill()
-    time.sleep(0.3)
-    cri.containerd.begin()
-    cri.soon(lambda: "a" not in cri.pods(), 60)
-    cri.ends(run)
-
-
-def test_a_missing_image_is_said_and_waited_for(cri: Cri) -> None:
-    name = "localhost/qoslet/later:1"
-    cri.put(pod("a", container("app") | {"image": name}), pod("b"))
-    run = cri.begin()
-    cri.up("b")
-    cri.soon(lambda: cri.pods()["a"]["reason"] == "ErrImageNeverPull")
-    item = cri.pods()["a"]
-    assert item["phase"] == "Pending"
-    assert name in item["message"]
-    cri.containerd.ctr("images", "tag", IMAGE, name)
-    try:
-        cri.soon(lambda: cri.running("a"), 60)
-        assert not cri.pods()["a"]["reason"]
-        cri.ends(run)
-    finally:
-        cri.containerd.ctr("images", "rm", name)
-
-
-def test_a_sandbox_that_cannot_start_is_said_and_tried_again(cri: Cri) -> None:
-    wrong = pod("a", runtimeClassName="none-such")
-    alone = pod("alone")
-    del alone["spec"]["hostNetwork"]
-    cri.put(wrong, alone, pod("b"))
-    run = cri.begin()
-    cri.up("b")
-    cri.soon(lambda: cri.pods()["a"]["reason"] == "FailedCreatePodSandBox")
-    assert "none-such" in cri.pods()["a"]["message"]
-    cri.soon(lambda: cri.pods()["alone"]["reason"] == "NetworkNotReady")
-    cri.put(pod("a"))
-    cri.soon(lambda: cri.running("a"), 40)
-    cri.ends(run, 1)
-
-
-def test_a_killed_sandbox_is_made_anew(cri: Cri) -> None:
-    cri.put(pod("a"))
-    run = cri.begin()
-    cri.up("a")
-    before = cri.record("a")["sandbox"]
-    [pause] = cri.tree.members(cri.sandbox_group("a"))
-    os.kill(pause, signal.SIGKILL)
-    cri.soon(lambda: cri.record("a").get("sandbox", "") not in ("", before), 60)
-    cri.soon(lambda: cri.running("a"), 60)
-    cri.ends(run)
-
-
 def test_ends_are_told_with_code_and_reason(cri: Cri) -> None:
     hog = "dd if=/dev/zero of=/dev/null bs=96M count=1; sleep 1"
     small = amounts("10m", "16Mi", "500m", "24Mi")
@@ -416,38 +199,6 @@ def test_sandboxes_of_others_are_left_alone(cri: Cri, tmp_path: Path) -> None:
     finally:
         other.stop(theirs)
         other.clean()
-    cri.nothing_left()
-
-
-def test_another_driver_is_refused(cri: Cri) -> None:
-    cri.put(pod("a"))
-    run = cri.begin("--cgroup-driver", "systemd", "--for", "1")
-    out, err = run.communicate(timeout=60 * SLOW)
-    assert run.returncode == 3, (out, err)
-    assert "containerd uses the cgroupfs cgroup driver, the node uses systemd" in err
-    assert not cri.groups()
-
-
-def test_no_runtime_there_is_said(cri: Cri) -> None:
-    cri.put(pod("a"))
-    words = ["--with", "containerd", "--container-runtime-endpoint", "unix:///run/none-such.sock"]
-    run = cri.begin(*words, "--for", "1")
-    _, err = run.communicate(timeout=60 * SLOW)
-    assert run.returncode == 3, err
-    assert "the container runtime does not answer" in err
-    assert "Traceback" not in err
-
-
-def test_another_runtime_does_not_take_up_its_pods(cri: Cri) -> None:
-    cri.put(pod("a"))
-    run = cri.service()
-    cri.up("a")
-    cri.stop(run)
-    process = cri.begin("--with", "process", "--for", "1")
-    _, err = process.communicate(timeout=60 * SLOW)
-    assert process.returncode == 3, err
-    assert "pods of this root run with unix://" in err
-    cri.release()
     cri.nothing_left()
 
 

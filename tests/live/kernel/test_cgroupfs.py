@@ -3,141 +3,32 @@
 from __future__ import annotations
 
 import os
-import secrets
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from qoslet.core.reconcile.journal import Created, CreateIntent, Entry, Removed, Set
 from qoslet.core.reconcile.steps import Step
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import CgroupObserver
-from qoslet.host.machine.probe import mounts, probe
 from qoslet.host.state.journal_file import claim
+from tests.live.kernel.cgroupfs import driver as driver
+from tests.live.kernel.cgroupfs import (
+    ended,
+    error_of,
+    eyes,
+    good,
+    inside,
+    place,
+    v1_mounts,
+    v2_point,
+)
+from tests.live.kernel.cgroupfs import root as root
+from tests.live.kernel.cgroupfs import v1 as v1
+from tests.live.kernel.cgroupfs import v2 as v2
 
 pytestmark = pytest.mark.live
-
-STARTED: list[subprocess.Popen[bytes]] = []
-
-
-def without_kernel(why: str) -> None:
-    """Fail, or skip where the owner of the machine said that it has no kernel to write to."""
-    if os.environ.get("QOSLET_NO_KERNEL") == "1":
-        pytest.skip(f"QOSLET_NO_KERNEL: {why}")
-    pytest.fail(f"{why}; set QOSLET_NO_KERNEL=1 to leave these tests out")
-
-
-def v1_mounts() -> dict[str, str]:
-    facts = probe()
-    if os.geteuid() != 0 or facts.hierarchy != "v1":
-        without_kernel(
-            f"needs root and cgroup v1, this is user {os.geteuid()} on {facts.hierarchy}"
-        )
-    return dict(facts.mounts or {})
-
-
-def place(controller: str) -> str:
-    """Where a v1 controller is mounted; systemd mounts some of them together."""
-    return os.path.realpath(v1_mounts()[controller])
-
-
-def v2_point() -> str:
-    points = [mount.point for mount in mounts() if mount.type == "cgroup2"]
-    if os.geteuid() != 0 or not points:
-        without_kernel("needs root and a cgroup2 mount")
-    return points[0]
-
-
-def cleaned(driver: Cgroupfs) -> None:
-    driver.journal = None
-    driver.kill(driver.root)
-    while STARTED:
-        ended(STARTED.pop())
-    for path in driver.below(driver.root):
-        assert driver.perform([Step("remove", path)])[0].error is None
-    driver.close()
-
-
-@pytest.fixture
-def root() -> str:
-    return f"/qoslet-test-{secrets.token_hex(4)}"
-
-
-@pytest.fixture
-def v1(root: str) -> Iterator[Cgroupfs]:
-    driver = Cgroupfs("v1", v1_mounts(), root)
-    yield driver
-    cleaned(driver)
-
-
-@pytest.fixture
-def v2(root: str) -> Iterator[Cgroupfs]:
-    driver = Cgroupfs("v2", v2_point(), root)
-    yield driver
-    cleaned(driver)
-
-
-@pytest.fixture(params=["v1", "v2"])
-def driver(request: pytest.FixtureRequest) -> Cgroupfs:
-    found: Cgroupfs = request.getfixturevalue(request.param)
-    return found
-
-
-def ended(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process that was killed."""
-    process.wait(timeout=10)
-    if process.stdout is not None:
-        process.stdout.close()
-
-
-def eyes(driver: Cgroupfs, *files: str) -> CgroupObserver:
-    where = v1_mounts() if driver.hierarchy == "v1" else v2_point()
-    return CgroupObserver(driver.hierarchy, where, files or None)
-
-
-def good(driver: Cgroupfs, *steps: Step) -> None:
-    wrong = [outcome.error for outcome in driver.perform(steps) if outcome.error]
-    assert not wrong
-
-
-def error_of(driver: Cgroupfs, *steps: Step) -> tuple[str, str | None]:
-    outcome = driver.perform(steps)[-1]
-    assert outcome.error is not None
-    return outcome.error, outcome.errno_name
-
-
-def inside(driver: Cgroupfs, path: str, code: str) -> subprocess.Popen[bytes]:
-    """A Python process that joined the group before it ran ``code``, which is done now."""
-    return started_inside(driver, path, code)[0]
-
-
-def started_inside(driver: Cgroupfs, path: str, code: str) -> tuple[subprocess.Popen[bytes], bytes]:
-    """The same, with the first line that it said."""
-    descriptors = driver.join_fds(path)
-
-    def join() -> None:
-        for descriptor in descriptors:
-            os.write(descriptor, b"0")
-
-    process = subprocess.Popen(
-        [sys.executable, "-c", code + "\nprint(1, flush=True)\nimport time; time.sleep(300)"],
-        stdout=subprocess.PIPE,
-        preexec_fn=join,
-        pass_fds=descriptors,
-    )
-    STARTED.append(process)
-    for descriptor in descriptors:
-        os.close(descriptor)
-    assert process.stdout is not None
-    said = process.stdout.readline()
-    assert said
-    return process, said
 
 
 def test_a_group_is_made_in_every_hierarchy_and_removed(v1: Cgroupfs) -> None:
@@ -257,84 +148,6 @@ def test_v2_says_why_a_group_with_processes_gives_nothing(v2: Cgroupfs) -> None:
     ended(process)
 
 
-def test_processes_join_are_found_and_killed_with_all_below(driver: Cgroupfs) -> None:
-    leaf = f"{driver.root}/a/b"
-    good(driver, Step("create", leaf))
-    process = inside(driver, leaf, "import os; os.fork() or os.setsid()")
-    deadline = time.monotonic() + 5
-    while len(driver.members(leaf)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert process.pid in driver.members(leaf)
-    assert set(eyes(driver).observe(driver.root).cgroups[leaf].pids) == driver.members(leaf)
-    assert driver.kill(driver.root)
-    assert driver.members(leaf) == set()
-    ended(process)
-    assert process.returncode == -signal.SIGKILL
-    good(driver, Step("remove", leaf))
-
-
-def test_without_cgroup_kill_members_are_frozen_and_killed(
-    v2: Cgroupfs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leaf = f"{v2.root}/a"
-    good(v2, Step("create", leaf))
-    process = inside(v2, leaf, "import os; os.fork() or os.setsid()")
-    written: list[tuple[str, str]] = []
-    real = v2.layout.trees[0].write
-
-    def write(path: str, file: str, value: str) -> None:
-        written.append((file, value))
-        if file == "cgroup.kill":
-            raise FileNotFoundError(file)
-        real(path, file, value)
-
-    monkeypatch.setattr(v2.layout.trees[0], "write", write)
-    assert v2.kill(v2.root)
-    assert written[:3] == [("cgroup.kill", "1"), ("cgroup.freeze", "1"), ("cgroup.freeze", "0")]
-    ended(process)
-    assert process.returncode == -signal.SIGKILL
-    assert v2.members(leaf) == set()
-
-
-def test_a_process_is_attached_everywhere(driver: Cgroupfs) -> None:
-    good(driver, Step("create", driver.root))
-    process = subprocess.Popen(["sleep", "300"])
-    good(driver, Step("attach", driver.root, pid=process.pid))
-    own = Path(f"/proc/{process.pid}/cgroup").read_text()
-    assert own.count(driver.root) == len(driver.layout.trees)
-    process.kill()
-    ended(process)
-    text, name = error_of(driver, Step("attach", driver.root, pid=process.pid))
-    assert (name, "has ended" in text) == ("ESRCH", True)
-
-
-@pytest.mark.parametrize("pid", ["0", "1", "self"])
-def test_nobody_else_is_moved_or_killed(v1: Cgroupfs, pid: str) -> None:
-    good(v1, Step("create", v1.root))
-    number = os.getpid() if pid == "self" else int(pid)
-    text, _ = error_of(v1, Step("attach", v1.root, pid=number))
-    assert "is not moved" in text
-    outside = Cgroupfs("v1", v1_mounts(), f"{v1.root}/other")
-    with pytest.raises(QosletError, match="is not below"):
-        outside.kill(v1.root)
-
-
-def test_a_group_that_holds_ourselves_is_not_killed(v2: Cgroupfs) -> None:
-    code = f"""
-import sys
-from qoslet.errors import CannotDo
-from qoslet.host.cgroupfs.driver import Cgroupfs
-try:
-    Cgroupfs("v2", {v2_point()!r}, {v2.root!r}).kill({v2.root!r})
-except CannotDo as error:
-    print(error, flush=True)
-"""
-    good(v2, Step("create", v2.root))
-    process, said = started_inside(v2, v2.root, code)
-    assert b"nothing was killed" in said
-    assert v2.members(v2.root) == {process.pid}
-
-
 def test_a_limit_below_usage_is_refused_and_explained(v1: Cgroupfs) -> None:
     path = f"{v1.root}/a"
     good(v1, Step("create", path))
@@ -379,36 +192,6 @@ def test_a_child_keeps_its_parents_cpus(v1: Cgroupfs) -> None:
         pytest.skip("one CPU")
     text, name = error_of(v1, Step("set", v1.root, "cpuset.cpus", "0"))
     assert (name, "a child cgroup uses more" in text) == ("EBUSY", True)
-
-
-def test_a_busy_group_stays_and_says_who_is_in_it(driver: Cgroupfs) -> None:
-    path = f"{driver.root}/a"
-    good(driver, Step("create", path))
-    process = inside(driver, path, "")
-    text, name = error_of(driver, Step("remove", path))
-    assert (name, f"in it: {process.pid}" in text) == ("EBUSY", True)
-    text, name = error_of(driver, Step("remove", driver.root))
-    assert (name, path in text) == ("EBUSY", True)
-    process.kill()
-    ended(process)
-    good(driver, Step("remove", path))
-
-
-def test_a_group_that_ends_meanwhile_is_removed_with_patience(v1: Cgroupfs) -> None:
-    path = f"{v1.root}/a"
-    good(v1, Step("create", path))
-    process = inside(v1, path, "")
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 3:
-            process.kill()
-            ended(process)
-
-    patient = Cgroupfs("v1", v1_mounts(), v1.root, sleep=sleep)
-    good(patient, Step("remove", path))
-    assert slept[:3] == [0.001, 0.002, 0.004]
 
 
 def test_a_group_removed_and_made_by_others_is_met_anew(v1: Cgroupfs) -> None:

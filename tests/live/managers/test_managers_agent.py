@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.node.fields import cpus
-from tests.live.agent.test_agent import Agent
-from tests.live.agent.test_agent import agent as agent
+from tests.live.agent.agents import Agent
+from tests.live.agent.agents import agent as agent
 from tests.live.agent.test_run import PATIENCE
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.agent.test_agent import Agent, agent
+from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import PATIENCE
 from tests.live.memory.cgroups import MIB
 from tests.live.memory.test_memory_events import HOLDS, asked, memory, program

@@ -22,7 +22,7 @@ import pytest
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from tests.contract.drivers import mounts_of
 from tests.live.agent import test_agent
-from tests.live.agent.test_agent import Agent
+from tests.live.agent.agents import Agent
 from tests.live.agent.test_run import EMULATED, PATIENCE
 from tests.live.memory import cgroups as grounds
 from tests.live.memory.cgroups import Ground

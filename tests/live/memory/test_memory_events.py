@@ -23,7 +23,7 @@ from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
 from tests.contract.drivers import mounts_of
-from tests.live.agent.test_agent import Agent, agent
+from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import PATIENCE, pod
 from tests.live.memory.cgroups import MIB, Ground, ground
 

@@ -15,7 +15,7 @@ from statistics import median
 
 import pytest
 
-from tests.live.agent.test_agent import Agent
+from tests.live.agent.agents import Agent
 from tests.live.agent.test_run import PATIENCE
 from tests.live.memory import pulse
 from tests.live.systemd.slices import need_guest

@@ -1,0 +1,115 @@
+"""A simulated node of 2 GiB under memory pressure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from qoslet.agent.config import Config
+from qoslet.agent.ports import MemoryParts
+from qoslet.agent.reconciler import Reconciler
+from qoslet.core.memory.sample import Pressure
+from qoslet.sim.memory import SimMemory
+from tests.agent.fixtures import ROOT, Bench, pod_of, resources, spec_of
+
+MIB = 1 << 20
+TOTAL = 2048 * MIB
+ACT = Config(root=ROOT, interval_seconds=None, guard="act")
+
+
+class Pressed(Bench):
+    """A node of 2 GiB whose pods hold what they are told; ``stall`` is the share of time for
+    which everything waits from then on, ``scans`` pages a second."""
+
+    def __init__(self, config: Config = ACT, *, psi: bool = True) -> None:
+        self.psi = psi
+        self.holds: dict[str, dict[str, int]] = {}
+        self.available = 1500
+        self.stall = 0.0
+        self.scans = 0
+        self._waited = self._scanned = 0.0
+        super().__init__("v2", config=config)
+
+    def begin(self) -> None:
+        self.memory = SimMemory(self.kernel, self.clock.monotonic, TOTAL)
+        self.reconciler = Reconciler(
+            self.config,
+            self.driver,
+            self.kernel,
+            self.keeper,
+            self.disk,
+            self.clock,
+            self.kernel,
+            memory=MemoryParts(self.memory, self.memory, self.memory),
+        )
+
+    def pod(self, name: str, held: int, request: str = "", limit: str = "", **more: Any) -> None:
+        """A pod that holds so many MiB, of which ``cache`` are page cache, ``shmem`` lie in a
+        tmpfs and ``kernel`` is kept by the kernel."""
+        stat = {key: more.pop(key, 0) for key in ("cache", "shmem", "kernel")}
+        pod = replace(pod_of(name, resources(request, limit)), **more)
+        self.source.put(pod, spec_of(pod))
+        self.holds[name] = {"held": held, **stat}
+
+    def time(self, seconds: float, step: float = 0.25) -> list[str]:
+        """Let time pass; what was said of memory meanwhile."""
+        before = len(self.said)
+        for _ in range(round(seconds / step)):
+            self.clock.now += step
+            self._pass(step)
+            self.turn()
+        words = ("memory is short", "evicted", "removed", "still exists")
+        return [line for line in self.said[before:] if any(word in line for word in words)]
+
+    def _pass(self, seconds: float) -> None:
+        """What happens in the kernel."""
+        self._waited += self.stall * seconds * 1e6
+        self._scanned += self.scans * seconds
+        waited = Pressure(self.stall * 100, int(self._waited), self.stall * 100, int(self._waited))
+        had = self.available * MIB
+        self.memory.machine = replace(
+            self.memory.machine,
+            available=had,
+            free=had,
+            pressure=waited if self.psi else None,
+            scanned=int(self._scanned),
+            stolen=int(self._scanned / 10),
+        )
+        if self.stall >= 0.1 and self.psi:
+            self.memory.fired.add("")
+        for name, parts in self.holds.items():
+            for path in self.groups(name):
+                self.memory.set(path, **_sample(parts))
+
+    def frees(self, name: str) -> None:
+        """The pod's end ends the pressure."""
+        self.available += self.holds.pop(name)["held"]
+        self.stall, self.scans = 0.0, 0
+
+
+def _sample(parts: dict[str, int]) -> dict[str, Any]:
+    held, cache, shmem = (parts[key] * MIB for key in ("held", "cache", "shmem"))
+    stat = {
+        "anon": held - shmem - parts.get("kernel", 0) * MIB,
+        "file": cache + shmem,
+        "shmem": shmem,
+    }
+    return {"current": held + cache, "stat": stat}
+
+
+def usual(bench: Pressed) -> Pressed:
+    """A best-effort hog beside a burstable and a guaranteed pod with page cache."""
+    bench.pod("hog", 1300)
+    bench.pod("small", 20)
+    bench.pod("b", 100, "cpu=100m memory=200Mi", cache=150)
+    bench.pod("g", 100, "cpu=100m memory=200Mi", "cpu=100m memory=200Mi", cache=90)
+    bench.time(3)
+    assert bench.keeper.running == {"hog", "small", "b", "g"}
+    return bench
+
+
+def short(bench: Pressed) -> Pressed:
+    """From now on the node is short of memory."""
+    bench.available, bench.stall, bench.scans = 60, 0.4, 20_000
+    return bench

@@ -1,0 +1,115 @@
+"""What comes after an eviction: what was freed, back-off and restart, pods that do not end."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.workload.lifecycle import Backoff
+from tests.agent.fixtures import pod_of, resources, spec_of
+from tests.agent.memory.pressed import ACT, Pressed, short, usual
+
+
+def test_what_was_freed_is_measured() -> None:
+    bench = short(usual(Pressed()))
+    while "hog" in bench.keeper.running:
+        bench.time(0.25)
+    bench.frees("hog")
+    (said,) = bench.time(2)
+    assert said.startswith("d/hog was removed 0."), said
+    assert said.endswith("1300 MiB expected, 1300 MiB freed, 1360 MiB available")
+
+
+def test_a_pod_begins_anew_after_its_back_off_once_memory_is_there() -> None:
+    config = replace(ACT, eviction_backoff=Backoff(first=20.0, longest=60.0, reset_after=300.0))
+    bench = short(usual(Pressed(config)))
+    bench.time(2)
+    bench.frees("hog")
+    bench.time(15)
+    assert "hog" not in bench.keeper.running
+    said = bench.time(10)
+    assert "hog" in bench.keeper.running
+    assert any("was evicted 20 s ago; restarting it" in line for line in said)
+    assert bench.rows["hog"].reason == ""
+    bench.holds["hog"] = {"held": 1300, "cache": 0, "shmem": 0}
+    short(bench).time(2)
+    assert "hog" not in bench.keeper.running
+    bench.frees("hog")
+    bench.time(30)
+    assert "hog" not in bench.keeper.running, "twice as long the second time"
+    bench.time(15)
+    assert "hog" in bench.keeper.running
+
+
+def test_where_it_never_restarts_it_stays_failed() -> None:
+    config = replace(ACT, eviction_backoff=Backoff(first=5.0, longest=60.0, reset_after=300.0))
+    bench = Pressed(config)
+    pod = pod_of("hog", resources())
+    bench.source.put(pod, spec_of(pod, restart="Never"))
+    bench.holds["hog"] = {"held": 1300, "cache": 0, "shmem": 0}
+    bench.time(3)
+    short(bench).time(2)
+    bench.frees("hog")
+    bench.time(60)
+    assert bench.keeper.running == set()
+    assert bench.rows["hog"].phase == "Failed"
+
+
+def test_what_a_pod_held_is_measured_when_its_volumes_are_gone() -> None:
+    bench = Pressed()
+    bench.pod("hog", 1400, shmem=1382)
+    bench.pod("small", 100)
+    bench.time(2)
+    bench.disk.held.add("hog")
+    short(bench).time(5)
+    assert bench.keeper.running == {"small"}, "the second is not considered before"
+    bench.disk.held.clear()
+    bench.frees("hog")
+    said = bench.time(4)
+    assert any("1400 MiB expected, 1400 MiB freed" in line for line in said), said
+    assert bench.keeper.running == {"small"}
+
+
+def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
+    bench = usual(Pressed())
+    bench.keeper.stuck.add("hog")
+    said = short(bench).time(9)
+    assert bench.keeper.running == {"hog", "small", "b", "g"}
+    assert any("d/hog has been stopping for" in line for line in said)
+    said = bench.time(5)
+    assert "small" not in bench.keeper.running
+    assert any(
+        "d/hog still exists 10 s after its eviction and holds 1300 MiB" in one for one in said
+    )
+
+
+def test_an_end_that_the_runtime_refuses_is_asked_for_again_as_it_was() -> None:
+    bench = usual(Pressed())
+    bench.keeper.deaf.add("hog")
+    short(bench).time(2)
+    assert "hog" in bench.keeper.running
+    bench.keeper.deaf.clear()
+    bench.stall, bench.scans, bench.available = 0.0, 0, 1000
+    bench.time(5)
+    assert "hog" not in bench.keeper.running, "it was decided"
+    asked = [call for call in bench.keeper.calls if call[:2] == ("stop", "hog")]
+    assert len(asked) >= 2
+    assert set(asked) == {("stop", "hog", 0.0)}
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_a_victim_on_its_way_down_does_not_keep_the_loop_awake(edited: bool) -> None:
+    config = replace(ACT, eviction_backoff=Backoff(first=5.0, longest=60.0, reset_after=300.0))
+    bench = usual(Pressed(config))
+    bench.keeper.stuck.add("hog")
+    short(bench).time(2)
+    if edited:
+        pod = pod_of("hog", resources())
+        bench.source.put(pod, spec_of(pod, command="other"))
+        bench.keeper.stuck.clear()
+        bench.keeper.end("hog", code=137)
+    bench.frees("hog")
+    bench.time(8)
+    assert ("hog" in bench.keeper.running) == (edited or "hog" in bench.keeper.stuck)
+    at = bench.reconciler.next_at()
+    assert at is None or at > bench.clock.now

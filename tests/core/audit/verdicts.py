@@ -1,0 +1,37 @@
+"""The drivers and hierarchies that verdicts are held on, and what tests of them look up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qoslet.core.audit.finding import Finding
+from qoslet.core.audit.live import LiveTree
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from tests.core.audit.trees import (
+    look,
+)
+
+SETUPS = [("v1", "cgroupfs"), ("v2", "cgroupfs"), ("v1", "systemd"), ("v2", "systemd")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("nodes"))
+
+
+def first(plan: Plan, level: str, ending: str = "") -> Cgroup:
+    """The first cgroup of a level with a path."""
+    return next(
+        one
+        for one in plan.cgroups
+        if one.level == level and one.path is not None and one.name.endswith(ending)
+    )
+
+
+def sole(plan: Plan, live: LiveTree, **more: Any) -> Finding:
+    """The only finding."""
+    report = look(plan, live, **more)
+    assert [(one.verdict, one.path, one.file) for one in report.findings][1:] == []
+    return report.findings[0]
