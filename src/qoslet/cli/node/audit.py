@@ -21,6 +21,7 @@ from qoslet.render.text.streams import emit
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.app.audit import Audited
     from qoslet.core.audit.finding import AuditReport
     from qoslet.core.resources.cgroup_tree import Plan
 
@@ -33,6 +34,7 @@ examples:
   qoslet audit web/app -f pods.json --node kubelet.yaml
   qoslet audit /sys/fs/cgroup/kubepods.slice -f pods.json --node kubelet.yaml
   qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
+  qoslet audit --only drift --only stale
   qoslet audit --bundle node1.tar.gz
 
 Without -f it audits the node of the kubelet that runs here. It only reads. It reads twice what
@@ -52,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Print only what is found at a pod, a container, or a cgroup and below it",
     )
     parser.add_argument("-n", "--namespace", metavar="NAME", help="Namespace of the pod")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="VERDICT|POD|PATH",
+        help="Keep only the findings of a verdict, a pod or a cgroup (repeatable)",
+    )
     add_output_argument(parser, FORMS)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
@@ -71,18 +80,26 @@ def run(args: argparse.Namespace) -> int:
 
         emit(text("audit").encode())
         return EXIT_OK
-    from qoslet.app.audit import audit_inputs
+    from qoslet.app.node_audit import NodeAudit
 
-    audited = audit_inputs(args)
-    plan, report = audited.plan, audited.report
-    if args.target is not None:
-        from qoslet.core.audit.target import only
-
-        report = only(report, plan, args.target, args.namespace)
-    _print(args, plan, report)
+    audited = NodeAudit(args).look()
+    report = _chosen(args, audited)
+    _print(args, audited.plan, report)
     if any(one.counts for one in report.findings):
         return EXIT_NO
     return EXIT_OK if report.compared else EXIT_CANNOT
+
+
+def _chosen(args: argparse.Namespace, audited: Audited) -> AuditReport:
+    """The findings that the target and ``--only`` name. Raises BadInput for an unknown one."""
+    plan, report = audited.plan, audited.report
+    if args.target is None and not args.only:
+        return report
+    from qoslet.core.audit.target import narrowed, only
+
+    if args.target is not None:
+        report = only(report, plan, args.target, args.namespace)
+    return narrowed(report, plan, args.only, args.namespace)
 
 
 def _print(args: argparse.Namespace, plan: Plan, report: AuditReport) -> None:

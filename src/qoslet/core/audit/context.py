@@ -43,6 +43,12 @@ class AuditContext(Struct, frozen=True):
         parts = root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos)
         return concrete(parts, self.node.driver)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether qoslet itself runs the pods: no kubelet writes there."""
+        runtime = self.node.profile.runtime
+        return runtime.oci == "process" or bool(runtime.bundles)
+
     def level(self, cgroup: Cgroup) -> Level:
         """The level of a planned cgroup in the table of writers."""
         return level_of(cgroup, self.root)

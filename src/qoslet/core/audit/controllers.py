@@ -79,13 +79,22 @@ def _finding(
         file=SUBTREE,
         expected=" ".join(sorted(enabled | lacking)),
         found=live.values[SUBTREE],
-        writer="systemd" if context.node.driver == "systemd" else "kubelet",
+        writer=_writer(context),
         may_have=(
             "a process with root's rights that wrote the file",
             "systemd, which disables what no unit needs",
         ),
         reset_by="whatever creates a cgroup below enables it again; values must be written again",
-        source="kubelet cm/cgroup_v2_manager_linux.go Validate; cgroup-v2.rst, Controllers",
+        source=None
+        if context.is_own
+        else "kubelet cm/cgroup_v2_manager_linux.go Validate; cgroup-v2.rst, Controllers",
         fix=context.repair.write(live.path, SUBTREE, wanted),
         hint="then restart the pods below, or write their values again: they were lost",
     )
+
+
+def _writer(context: AuditContext) -> str:
+    """Who enables controllers."""
+    if context.node.driver == "systemd":
+        return "systemd"
+    return "qoslet" if context.is_own else "kubelet"

@@ -166,6 +166,7 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
         parent = matched.planned.get(path.rpartition("/")[0])
         inside_pod = parent is not None and parent.level == "pod"
         uid = _uid(path)
+        source: str | None
         fix = context.repair.remove(path, _unit(context, path)) if not processes else None
         hint = "" if fix else "end its processes through whatever started them; then remove it"
         pod = None
@@ -179,6 +180,11 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
                 message = f"the pod of UID {uid} belongs to {planned}; this has {what}{below}"
             reset = "the kubelet, when it cleans up, every 2 seconds"
             source = "kubelet pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
+            if context.is_own:
+                reset, source = (
+                    "qoslet removes it where its journal has it, else nothing does",
+                    None,
+                )
         else:
             verdict, reset, source = "foreign", "nothing removes it", None
             message = f"no pod accounts for this cgroup, which has {what}{below}"
@@ -265,13 +271,18 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
         1 for one in context.plan.cgroups if one.path is not None and is_below(one.path, path)
     )
     more = f", nor have the {below} planned below it" if below else ""
-    pod = cgroup.pod
-    hint, fix = "restart the pod: the kubelet and the runtime create it", None
+    pod, own = cgroup.pod, context.is_own
+    maker = "qoslet creates it" if own else "the kubelet and the runtime create it"
+    hint, fix = f"restart the pod: {maker}", None
     if pod is None:
-        hint = "the kubelet creates it at its start"
+        hint = (
+            "qoslet run and qoslet apply create it"
+            if own
+            else "the kubelet creates it at its start"
+        )
         fix = context.repair.create(path, tuple(_controllers(cgroup)))
     elif cgroup.container is not None:
-        hint = "restart the container: its runtime creates it"
+        hint = f"restart the container: {'qoslet' if own else 'its runtime'} creates it"
     message = f"the cgroup does not exist{more}"
     if pod is not None and pod.phase == "Pending":
         message = f"{message}: the pod is being started"

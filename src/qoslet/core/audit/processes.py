@@ -59,7 +59,7 @@ def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
     return replace(
         finding,
         found=" ".join(map(str, live.pids)) or str(count),
-        reset_by="the kubelet kills them when it removes the cgroup"
+        reset_by=f"{'qoslet' if context.is_own else 'the kubelet'} kills them when it removes the cgroup"
         if cgroup.level == "pod"
         else "nothing moves them",
         may_have=("a process with root's rights that wrote cgroup.procs",),
@@ -76,7 +76,7 @@ def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Findin
         finding,
         found=" ".join(map(str, live.strangers)),
         may_have=("a process with root's rights that wrote cgroup.procs",),
-        reset_by="the runtime kills them when the container ends",
+        reset_by=f"{'qoslet' if context.is_own else 'the runtime'} kills them when the container ends",
         hint="it is in another mount namespace, or has another parent; move it back, or end it",
     )
 

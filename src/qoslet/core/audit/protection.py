@@ -77,7 +77,7 @@ def _finding(
         file=file,
         expected=wanted,
         found="0",
-        reset_by="the kubelet resets it, with each QoS update"
+        reset_by=f"{'qoslet' if context.is_own else 'the kubelet'} resets it, with each QoS update"
         if planned_so
         else "nothing resets it",
         source="cgroup-v2.rst memory.low: effective protection is bounded by all ancestors",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
-from qoslet.core.audit.left_behind import left_behind, may_be_left
+from qoslet.core.audit.left_behind import LeftBehind, left_behind, may_be_left
 from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.rounding import differs_by_rounding
 from qoslet.core.audit.unit_values import agrees, canonical, wanted
@@ -95,7 +95,7 @@ class Values:
         row = left_behind(level, file) if cleared else None
         # above pods the kubelet writes what it plans each minute: nothing is left there
         if row is not None and level not in ("kubepods", "qos"):
-            return "stale", f"{plain}: left by {row.cause}; {row.clear}"
+            return "stale", f"{plain}: {self._left_by(row)}"
         if file.startswith("hugetlb.") and level == "pod" and found == "0":
             return (
                 "stale",
@@ -105,6 +105,12 @@ class Values:
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
         return "drift", plain
+
+    def _left_by(self, row: LeftBehind) -> str:
+        """What left a value, and what clears it."""
+        if self._context.is_own:
+            return "left by an earlier plan; qoslet clears it with its next sync"
+        return f"left by {row.cause}; {row.clear}"
 
     def _absent(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> Finding:
         message = f"{setting.file} does not exist, planned {setting.applied}"
@@ -140,10 +146,10 @@ class Values:
             message = f"systemd has {self._name(file)}={text}, which no plan sets: a daemon-reload writes it"
         elif row is not None:
             verdict = "stale"
-            message = f"{file} is {found}, not planned: left by {row.cause}; {row.clear}"
+            message = f"{file} is {found}, not planned: {self._left_by(row)}"
         else:
             verdict, message = "drift", f"{file} is {found}, but nothing on this node sets it here"
-        setting = Setting(file, fresh, "", (), "kubelet")
+        setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         owner = self._context.owner(cgroup, file)
         yield replace(finding, writer=owner.writer, hint=self._hint(finding, bool(off), clean))
@@ -171,7 +177,7 @@ class Values:
             found=found,
             property_text=text,
             property_name=self._name(file) or None if text is not None else None,
-            writer=setting.writer if named else owner.writer,
+            writer=setting.writer if named and not context.is_own else owner.writer,
             may_have=owner.may_have,
             reset_by=owner.reset_by,
             rule=setting.rule or None,

@@ -1,0 +1,139 @@
+"""The audit of what the options of ``qoslet audit`` name, as often as it is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from qoslet.app.audit import Audited, audit_machine, audit_source
+from qoslet.app.own_tree import keeps_pods
+from qoslet.core.audit.kubelet_work import without_kubelet_work
+from qoslet.core.node.resolve import as_written
+from qoslet.errors import BadInput, CannotDo
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.app.bundle.inputs import BundleInputs
+    from qoslet.app.inputs import Inputs
+    from qoslet.core.resources.cgroup_tree import Plan
+
+
+class NodeAudit:
+    """What ``args`` name: a bundle, documents with this machine, or the node of the kubelet that runs
+    here. Raises QosletError, BadInput without pods."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from qoslet.app.inputs import bundle_of, read
+
+        self._args = args
+        self._is_new = True
+        """Whether the inputs are those of no look so far."""
+        self.bundle: BundleInputs | None = bundle_of(args)
+        if self.bundle is not None:
+            self._inputs = read(args, args.filename)
+            return
+        kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
+        if kept:
+            args.runtime = "process"
+        args.live = args.live or not (args.filename or kept)
+        try:
+            inputs = read(args, args.filename)
+        except CannotDo as error:
+            # without pods there is nothing to compare with
+            raise BadInput(error.message, where=error.where or "-f", hint=error.hint) from None
+        if args.runtime == "process":
+            inputs = replace(inputs, node=as_written(inputs.node))
+        self._inputs = _scheduled(inputs)
+
+    def look(self, pause: Callable[[float], object] = time.sleep) -> Audited:
+        """Audit once: pods are read again with each look after the first, and what is off is looked at
+        again after ``pause``. Raises QosletError."""
+        if self.bundle is not None:
+            return _audit_bundle(self._args, self.bundle, self._inputs)
+        if not self._is_new:
+            self._inputs = self._latest()
+        self._is_new = False
+        if self._args.live:
+            return self._look_live(pause)
+        can_ask = self._args.resources == "spec" and "-" not in self._args.filename
+        allocated = (lambda: self._planned(allocated=True)) if can_ask else None
+        return audit_machine(self._inputs.plan(), None, allocated, pause=pause)
+
+    def _latest(self) -> Inputs:
+        """What the options name now. Raises QosletError."""
+        if not self._args.live:
+            return self._reloaded(allocated=self._args.resources == "allocated")
+        from qoslet.app.inputs import read_live
+
+        return _scheduled(read_live(self._args, again=True))
+
+    def _look_live(self, pause: Callable[[float], object]) -> Audited:
+        """The audit of the node of a kubelet, which is asked again. Raises QosletError."""
+        from qoslet.app.inputs import read_live
+
+        inputs = self._inputs
+        running = set(inputs.running)
+
+        def again() -> Plan:
+            latest = self._latest()
+            running.update(latest.running)
+            return latest.plan()
+
+        def allocated() -> Plan:
+            chosen = self._args.resources
+            self._args.resources = "allocated"
+            try:
+                return _scheduled(read_live(self._args, again=True)).plan()
+            finally:
+                self._args.resources = chosen
+
+        can_ask = self._args.resources == "spec"
+        audited = audit_machine(inputs.plan(), again, allocated if can_ask else None, pause=pause)
+        report = without_kubelet_work(audited.report, frozenset(running), is_new=inputs.is_new)
+        return replace(audited, report=report)
+
+    def _planned(self, *, allocated: bool) -> Plan:
+        return self._reloaded(allocated=allocated).plan()
+
+    def _reloaded(self, *, allocated: bool) -> Inputs:
+        """The inputs with the pods that the documents hold now. Raises BadInputs."""
+        from qoslet.core.api.manifest import Options
+        from qoslet.host.files.manifests import load
+
+        args = self._args
+        options = Options(args.expand, allocated, self._inputs.node.name, selector=args.selector)
+        pods = load(args.filename, options, recursive=args.recursive).pods
+        return _scheduled(replace(self._inputs, pods=pods))
+
+
+def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
+    """The audit of a bundle, which does not change: it is looked at once. Raises BadInput,
+    CannotDo."""
+    from qoslet.app.node import needs_linux
+    from qoslet.core.api.manifest import Options
+
+    needs_linux(inputs.node)
+    node = inputs.node
+    source = bundle.tree(node.hierarchy)
+    mounts = dict(node.host.mounts) if node.hierarchy == "v1" else {"unified": "/sys/fs/cgroup"}
+
+    running = bundle.running()
+
+    def allocated() -> Plan:
+        options = Options(args.expand, True, node.name, selector=args.selector)
+        made = replace(inputs, pods=bundle.pods(options).pods).plan()
+        return source.with_containers(made, running)
+
+    can_ask = args.resources == "spec" and not args.filename
+    plan = source.with_containers(inputs.plan(), running)
+    return audit_source(plan, source, mounts, None, allocated if can_ask else None)
+
+
+def _scheduled(inputs: Inputs) -> Inputs:
+    """The pods that the node has: without those that wait for a scheduler."""
+    pods = [pod for pod in inputs.pods if pod.node_name or pod.phase != "Pending"]
+    return inputs if len(pods) == len(inputs.pods) else replace(inputs, pods=pods)
