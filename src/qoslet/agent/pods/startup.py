@@ -18,9 +18,14 @@ from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
+START_SECONDS = 0.5
+"""Seconds of one sync in which further pods are started; the others follow in the next one."""
+FIRST_PODS = 4
+"""Pods that are started at once to see how long one takes."""
+
 
 class PodStartup:
-    """Starts and maintains as many pods as are due, in one batch of steps."""
+    """Starts as many pods as one sync has time for, and maintains all, in few batches of steps."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
@@ -28,7 +33,31 @@ class PodStartup:
     def sync(self, workers: Sequence[PodWorker], blocked: set[str]) -> list[PodWorker]:
         """Make the cgroups of these pods true and start the pending ones. ``blocked`` are cgroups
         that could not be created, so nothing can be created in them. Returns the pods that were
-        started."""
+        started.
+
+        Once the starts have taken ``START_SECONDS``, the rest is due in the next sync: the guard
+        gets its turn in between."""
+        context = self._context
+        pending = [worker for worker in workers if worker.phase is WorkerPhase.PENDING]
+        others = [worker for worker in workers if worker.phase is not WorkerPhase.PENDING]
+        begun = context.now
+        started = self._sync_batch([*others, *pending[:FIRST_PODS]], blocked)
+        done = FIRST_PODS
+        while done < len(pending):
+            spent = context.now - begun
+            if spent >= START_SECONDS:
+                for worker in pending[done:]:
+                    context.wake_in(worker.uid, 0.0)
+                break
+            # as many as the time left is enough for, at the pace so far
+            fit = int((START_SECONDS - spent) * done / spent) if spent else len(pending)
+            batch = pending[done : done + max(1, fit)]
+            started += self._sync_batch(batch, blocked)
+            done += len(batch)
+        return started
+
+    def _sync_batch(self, workers: Sequence[PodWorker], blocked: set[str]) -> list[PodWorker]:
+        """Make the cgroups of these pods true, in one batch, and start the pending ones."""
         context = self._context
         free = [worker for worker in workers if not self._is_blocked(worker, blocked)]
         if not free:
