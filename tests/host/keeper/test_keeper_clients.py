@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from qoslet.errors import CannotDo
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.keeper.launch import Starter
-from qoslet.host.keeper.protocol import LARGEST, VERSION, StopPod, encode
+from qoslet.host.keeper.protocol import LARGEST, VERSION, Peer, StopPod, encode
 from tests.host.keeper.test_keeper import (
     BOOT_HERE,
     PATIENCE,
@@ -252,3 +252,22 @@ def test_what_an_agent_says_last_is_heard(bench: Bench) -> None:
             one.remove_pod(uid)
         one.close(PATIENCE)
         assert not Starter(bench.setting).running()
+
+
+def test_one_who_sends_without_end_does_not_hold_its_reader() -> None:
+    ours, theirs = socket.socketpair()
+    sender = Peer(theirs)
+
+    class Endless(Peer):
+        """One piece more for each that is read."""
+
+        def fill(self) -> bool:
+            sender.send(StopPod(1, "u" * 2_000, 1.0))
+            sender.flush()
+            return super().fill()
+
+    peer = Endless(ours)
+    assert 1 <= len(list(peer.arrived())) < 100
+    assert list(peer.arrived()), "the rest, the next time"
+    peer.close()
+    sender.close()

@@ -3,6 +3,7 @@ it is undone."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -31,7 +32,7 @@ from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
 from qoslet.host.state.folder import LOGS, folder_of
 from qoslet.host.state.memory_counters import KeptCounters
-from qoslet.host.systemd.leave_service import leave_service
+from qoslet.host.systemd.leave_service import begin_to_leave
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
@@ -140,6 +141,8 @@ def _host_run(
     _remember(reconciler, wakes, rest)
     fresh = LogFollower(f"{folder}/{LOGS}")
     tree.enable()
+    # what is loaded by now stays: a collection that walked it would hold up the guard
+    gc.freeze()
     return HostRun(
         reconciler,
         clock,
@@ -184,7 +187,7 @@ def _taken_up(
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = keeper_of(tree, folder, limits)
-    runtime.place = leave_service
+    runtime.place = begin_to_leave
     try:
         pods = runtime.list_pods()
         take_up_managers(source, tree, folder, {uid: pod.key for uid, pod in pods.items()})

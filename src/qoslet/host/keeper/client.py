@@ -64,7 +64,7 @@ class _KeeperView(Struct):
 class KeeperRuntime:
     """Containers in the hands of the keeper of one root. ``notes`` gathers what could not be done
     on the way, each line once; ``pid`` is the keeper's, 0 before it has answered. ``place`` is called
-    with the number of each keeper that answers, and tells what went wrong."""
+    with the number of each keeper that answers, and with who takes a line if that goes wrong."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class KeeperRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.pid = 0
-        self.place: Callable[[int], str] | None = None
+        self.place: Callable[[int, Callable[[str], None]], None] | None = None
         if self._starter.has_records() or self._starter.running():
             self._known = False
             self._reach()
@@ -304,13 +304,12 @@ class KeeperRuntime:
         if self._peer is None:
             return
         self._peer.flush()
-        while self._peer.fill():
-            try:
-                while (data := self._peer.next()) is not None:
-                    self._take(data)
-            except (MessageTooLong, msgspec.MsgspecError) as error:
-                self._note(f"invalid message from the keeper (process {self.pid}): {error}")
-                self._peer.open = False
+        try:
+            for data in self._peer.arrived():
+                self._take(data)
+        except (MessageTooLong, msgspec.MsgspecError) as error:
+            self._note(f"invalid message from the keeper (process {self.pid}): {error}")
+            self._peer.open = False
         if self._wrong is not None:
             raise self._wrong
         if not self._peer.open:
@@ -345,8 +344,8 @@ class KeeperRuntime:
     def _welcome(self, said: Welcome) -> None:
         """The keeper's first message."""
         self.pid = said.pid
-        if self.place is not None and (wrong := self.place(said.pid)):
-            self._note(f"cannot move the keeper (process {said.pid}) out of the service: {wrong}")
+        if self.place is not None:
+            self.place(said.pid, self._note)
         self._failures = 0
         if said.error:
             self._wrong = CannotDo(

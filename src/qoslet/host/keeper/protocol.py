@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ HELD_BACK = 64 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 _CHUNK = 256 * 1024
+_MAX_PIECES = 16
 
 
 class KeeperSettings(Struct, frozen=True):
@@ -201,6 +203,15 @@ class Peer:
         self._in += data
         self.open = self.open and bool(data)
         return bool(data)
+
+    def arrived(self) -> Iterator[bytes]:
+        """The messages that have come, from a bounded number of pieces: the rest waits for the next
+        call, so that one who sends without end does not hold its reader. Raises ``MessageTooLong``."""
+        for _ in range(_MAX_PIECES):
+            if not self.fill():
+                return
+            while (data := self.next()) is not None:
+                yield data
 
     def next(self) -> bytes | None:
         """The next message that was received whole. Raises ``MessageTooLong``."""
