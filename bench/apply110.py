@@ -38,8 +38,8 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.fast_observer import FastObserver
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.fast_observer import FastObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.files.manifests import load
 from qoslet.host.files.node import load_node
 from qoslet.host.machine.probe import probe

@@ -28,7 +28,7 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.core.workload.security.context import ProcessRights
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.machine.probe import probe

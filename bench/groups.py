@@ -16,7 +16,7 @@ from bench.figures import Figure, show
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.kill import identities
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.machine.probe import probe
 
 PODS = 500

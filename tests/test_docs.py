@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bench import memqos, memqosdraw
+from bench.memory import memqos, memqosdraw
 from docs import generate
 from docs.pictures import render
 from qoslet.core.node.node import HostFacts
@@ -222,7 +222,7 @@ def test_curves_are_drawn_from_what_was_measured(tmp_path: Path) -> None:
     memqosdraw.draw(memqos.RESULTS, tmp_path)
     for picture in memqosdraw.PICTURES:
         assert (tmp_path / picture.file).read_text() == (kept / picture.file).read_text(), (
-            "python -m bench.memqos draw"
+            "python -m bench.memory.memqos draw"
         )
 
 

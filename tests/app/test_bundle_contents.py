@@ -14,7 +14,7 @@ from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.machine import Machine
 from qoslet.core.node.resolve import node_from
-from qoslet.host.cgroupfs.cgroup_rows import CgroupsResult
+from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupsResult
 
 NODE = {
     "apiVersion": "qoslet/v1",

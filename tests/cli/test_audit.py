@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from qoslet import schema
+from tests.cli.bundle.test_bundle_audit import PROCESSES, changed, rows_of, text_of
 from tests.cli.fixtures import run
-from tests.cli.test_bundle_audit import PROCESSES, changed, rows_of, text_of
 
 HOSTILE = 'x<b>&"\x1b[31m\u202e]]>'
 

@@ -132,7 +132,7 @@ def real(hierarchy: Hierarchy) -> Iterator[Bench]:
     machine has the other hierarchy.
     """
     from qoslet.host.cgroupfs.driver import Cgroupfs
-    from qoslet.host.cgroupfs.observer import CgroupObserver
+    from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 
     mounts = mounts_of(hierarchy)
     root = f"/qoslet-test-{secrets.token_hex(4)}"

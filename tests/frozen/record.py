@@ -11,8 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.frozen import cases, contract, store
+from tests.frozen import contract, store
 from tests.frozen.answers import asked
+from tests.frozen.questions import cases
 
 
 def main(wanted: list[str]) -> None:

@@ -22,16 +22,16 @@ from qoslet.core.memory.rows import MemoryEvent, MemoryRow, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.snapshot import rows
-from qoslet.render.documents.memory import memory_document
+from qoslet.render.documents.agent.memory import memory_document
+from qoslet.render.documents.agent.pods import pods_document
 from qoslet.render.documents.plan import encode
-from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text import memory as memory_rendering
 from qoslet.render.text.memory import screen_lines, spark
 from qoslet.render.text.pods import table
+from tests.cli.agent.test_ps import SNAPSHOT
 from tests.cli.fixtures import made
-from tests.cli.test_ps import SNAPSHOT
 
 PLAIN = Terminal(width=80, color=False, unicode=False)
 NICE = Terminal(width=80, color=False, unicode=True)

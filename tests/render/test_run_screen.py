@@ -25,9 +25,9 @@ from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.run_report import Got, Report
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.render.terminal import Terminal, display_width
-from qoslet.render.text.live_view import Watching
-from qoslet.render.text.run_screen import bar, change_line, live
-from qoslet.render.text.run_table import table
+from qoslet.render.text.live.live_view import Watching
+from qoslet.render.text.live.run_screen import bar, change_line, live
+from qoslet.render.text.live.run_table import table
 
 EVIL = "evil\x1b[31m\nname"
 

@@ -23,23 +23,20 @@ _MANAGERS: Final = tuple(
 _AGENT: Final = (
     *(
         f"tests/live/agent/test_{name}.py"
-        for name in ("agent", "agent_killed", "held", "keeper", "reserved", "resize", "soak")
+        for name in ("agent", "keeper", "reserved", "resize", "soak")
     ),
+    *(f"tests/live/adoption/test_{name}.py" for name in ("agent_killed", "held")),
     *_MANAGERS,
     *(f"tests/live/volumes/test_{name}.py" for name in ("volumes", "volumes_run", "folders_run")),
     "tests/live/systemd/test_unit.py",
 )
 # What the agent does alike on every kernel; the live tests of the host run it on each change.
-_ALIKE: Final = tuple(
-    f"tests/live/agent/test_{name}.py"
-    for name in (
-        "damaged_state",
-        "descriptors",
-        "failed_start",
-        "ps",
-        "run_output",
-        "service_output",
-    )
+_ALIKE: Final = (
+    "tests/live/adoption/test_damaged_state.py",
+    *(
+        f"tests/live/agent/test_{name}.py"
+        for name in ("descriptors", "failed_start", "ps", "run_output", "service_output")
+    ),
 )
 # Memory under stress, of which the guard is everybody's, and what other people's runtimes do.
 _STRESS: Final = tuple(
@@ -56,7 +53,7 @@ _OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_ru
 # The seccomp profile of RuntimeDefault with runc and crun; what it needs is not installed.
 _PROFILE: Final = ("golang-github-containers-common",)
 _CRI: Final = ("tests/live/cri/test_cri.py", "tests/live/cri/test_cri_faults.py")
-_UPGRADE: Final = ("tests/live/agent/test_upgrade.py",)
+_UPGRADE: Final = ("tests/live/adoption/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 

@@ -11,7 +11,7 @@ from qoslet.agent.ports import Machine, NoMachine
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.cgroup.rates import between
+from qoslet.core.cgroup.usage.rates import between
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.pod_events import PodEvent

@@ -19,7 +19,7 @@ from qoslet.errors import CannotDo
 
 if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Plan
-    from qoslet.host.cgroupfs.audit_reader import CgroupReader
+    from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 
 Replan = Callable[[], "Plan"]
 
@@ -76,8 +76,8 @@ def machine_source(plan: Plan) -> tuple[LiveSource, Mapping[str, str]]:
     """This machine as the source for a plan, and its mounts. Raises CannotDo where it is another
     machine than the plan's."""
     from qoslet.app.node import needs_linux
-    from qoslet.host.cgroupfs.audit_reader import CgroupReader
     from qoslet.host.cgroupfs.mounted import mounted
+    from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 
     needs_linux(plan.node)
     here = mounted()

@@ -69,7 +69,7 @@ def pod_states(root: str) -> dict[str, Any]:
 
 def pod_stats(items: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[str, Any]]:
     """What the pods of a ``PodStates`` use, from two looks ``seconds`` apart. Raises CannotDo."""
-    from qoslet.host.cgroupfs.stats import stats
+    from qoslet.host.cgroupfs.observe.stats import stats
 
     return stats(items, seconds)
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from qoslet.core.node.node import Hierarchy
     from qoslet.core.reconcile.restore import TreeState
     from qoslet.host.cgroupfs.driver import Cgroupfs
-    from qoslet.host.cgroupfs.fast_observer import FastObserver
-    from qoslet.host.cgroupfs.observer import CgroupObserver
+    from qoslet.host.cgroupfs.observe.fast_observer import FastObserver
+    from qoslet.host.cgroupfs.observe.observer import CgroupObserver
     from qoslet.host.state.journal_file import JournalFile
 
 
@@ -66,7 +66,7 @@ class OwnedTree:
     def eyes(self) -> CgroupObserver:
         """The observer; a glance that finds everything as planned needs none."""
         if self._eyes is None:
-            from qoslet.host.cgroupfs.observer import CgroupObserver
+            from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 
             self._eyes = CgroupObserver(self.place.hierarchy, self.reach.mounts)
             self._eyes.watch(self._files)
@@ -74,7 +74,7 @@ class OwnedTree:
 
     def watch(self, files: Iterable[str]) -> None:
         """Read these files besides the known ones."""
-        from qoslet.host.cgroupfs.fast_observer import FastObserver
+        from qoslet.host.cgroupfs.observe.fast_observer import FastObserver
 
         self._files = tuple(files)
         if self._eyes is not None:

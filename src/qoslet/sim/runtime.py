@@ -1,6 +1,6 @@
 """Simulated containers: a runtime, an observer and a machine.
 
-Containers get CPU by weights and quotas (``core.cgroup.fair_share``); their memory grows until a
+Containers get CPU by weights and quotas (``core.cgroup.usage.fair_share``); their memory grows until a
 limit kills. The cgroups are those of a kernel behind the usual ports, so the agent's loop runs
 unchanged.
 """
@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Observer
-from qoslet.core.cgroup.fair_share import Contender, cap_of, fair_shares, weight_of
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.core.cgroup.usage.fair_share import Contender, cap_of, fair_shares, weight_of
 from qoslet.core.workload.lifecycle import (
     NEW,
     Backoff,

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 
 from qoslet import schema
-from qoslet.render.documents.pods import pods_document
+from qoslet.render.documents.agent.pods import pods_document
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.pods import table

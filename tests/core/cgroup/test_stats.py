@@ -7,7 +7,7 @@ import json
 import jsonschema
 
 from qoslet import schema
-from qoslet.core.cgroup.stats import processes, rate, usage, with_rate
+from qoslet.core.cgroup.usage.stats import processes, rate, usage, with_rate
 
 NOW = 1_700_000_000_000_000_000
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qoslet.core.cgroup.fair_share import Contender, cap_of, fair_shares, wanted, weight_of
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.cgroup.rates import between
+from qoslet.core.cgroup.usage.fair_share import Contender, cap_of, fair_shares, wanted, weight_of
+from qoslet.core.cgroup.usage.rates import between
 from qoslet.core.status.run_report import report
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 

@@ -1,4 +1,4 @@
-"""The table of what ran of tests/data/rules.json: ``python -m tests.core.rules_table``."""
+"""The table of what ran of tests/data/rules.json: ``python -m tests.core.vectors.table``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tests.core.vectors.dispatch import RUNNERS
+from tests.core.vectors.runners.dispatch import RUNNERS
 from tests.core.vectors.vectors import RUN_ELSEWHERE, Vector, exemption, minors, vectors
 
 

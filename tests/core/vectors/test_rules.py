@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.vectors import table
-from tests.core.vectors.dispatch import RUNNERS
+from tests.core.vectors.runners.dispatch import RUNNERS
 from tests.core.vectors.vectors import (
     NOT_APPLICABLE,
     RUN_ELSEWHERE,

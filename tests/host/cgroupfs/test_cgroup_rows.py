@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.bundle.allowed import files_v1, files_v2
-from qoslet.host.cgroupfs.cgroup_rows import CgroupFilesReader, CgroupsResult
+from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupFilesReader, CgroupsResult
 
 POD = "/kubepods/burstable/poda0"
 

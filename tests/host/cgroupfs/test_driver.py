@@ -13,8 +13,8 @@ from qoslet.core.reconcile.journal import CreateIntent, Entry, Removed
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.fast_observer import FastObserver
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.fast_observer import FastObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.linux.openat import FEW, KEPT, checked, file_name
 
 V2_FILES = {

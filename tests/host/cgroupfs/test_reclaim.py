@@ -9,7 +9,7 @@ import pytest
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 
 MiB = 1 << 20
 LOWER = Step("set", "/q/a", "memory.max", str(8 * MiB), gently=True)

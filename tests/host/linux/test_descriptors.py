@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.errors import CannotDo
-from qoslet.host.cgroupfs import observer
+from qoslet.host.cgroupfs.observe import observer
 from qoslet.host.linux import descriptors
 from qoslet.host.linux.descriptors import LEAST, kept_at_most
 from qoslet.host.linux.openat import KEPT, MountedTree, open_retrying

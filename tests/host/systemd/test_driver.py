@@ -17,7 +17,7 @@ import pytest
 
 from qoslet.core.reconcile.journal import JournalState
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.systemd.bus import Bus
 from qoslet.host.systemd.driver import Systemd
 from qoslet.host.systemd.scope_holders import ScopeFilter

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.adoption.test_agent_killed import Machine
 from tests.live.agent.agents import SLOW, Agent
-from tests.live.agent.test_agent_killed import Machine
 from tests.live.agent.test_run import EMULATED
 
 LONG = os.environ.get("QOSLET_LONG") == "1"

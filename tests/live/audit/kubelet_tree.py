@@ -24,7 +24,7 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Cgroup
-from qoslet.host.cgroupfs.audit_reader import CgroupReader
+from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
 from tests.contract.drivers import Bench, mounts_of

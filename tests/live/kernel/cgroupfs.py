@@ -12,7 +12,7 @@ import pytest
 
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.machine.probe import mounts, probe
 
 STARTED: list[subprocess.Popen[bytes]] = []

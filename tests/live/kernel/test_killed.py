@@ -18,7 +18,7 @@ from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.machine.probe import probe
 from qoslet.host.state.journal_file import claim
 from tests.contract.drivers import mounts_of

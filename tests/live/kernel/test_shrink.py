@@ -15,7 +15,7 @@ from qoslet.core.reconcile.limit_shrink import LIMIT, Shrink, eased, near, with_
 from qoslet.core.reconcile.steps import Step, ordered
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from tests.contract.drivers import Bench, real
 from tests.core.reconcile.trees import MiB, plan_of
 

@@ -22,7 +22,7 @@ from qoslet.core.cgroup.names import cgroups_path, root_path
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.host.cgroupfs.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.machine.probe import probe
 from qoslet.host.oci import find_runtime

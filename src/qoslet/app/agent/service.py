@@ -189,8 +189,8 @@ def pages_of(questions: RequestQueue[Snapshot], root: str, driver: str) -> Pages
     """What can be asked: the pods, the metrics, whether the loop turns."""
 
     def pods() -> Page:
+        from qoslet.render.documents.agent.pods import pods_document
         from qoslet.render.documents.plan import encode
-        from qoslet.render.documents.pods import pods_document
 
         return Page("application/json", encode(pods_document(questions.ask(), root, driver)))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
     from qoslet.core.bundle.rows import CgroupRow, UnitRow
     from qoslet.core.node.machine import Machine
-    from qoslet.host.cgroupfs.cgroup_rows import CgroupsResult
+    from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupsResult
 
 MOST = 1_000_000
 """Bytes of a bundle."""

@@ -21,8 +21,8 @@ from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
 from qoslet.errors import BadInputs, CannotDo
-from qoslet.host.cgroupfs.cgroup_rows import CgroupFilesReader, CgroupsResult
 from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupFilesReader, CgroupsResult
 from qoslet.host.files.manifests import load, load_text, values_of
 from qoslet.host.files.node import load_node
 

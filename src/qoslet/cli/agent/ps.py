@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
         emit(encode({"stats": inspect.pod_stats(items, STATS_SECONDS)}))
         return EXIT_OK
     if args.output == "json":
+        from qoslet.render.documents.agent.pod_filter import only
         from qoslet.render.documents.plan import encode
-        from qoslet.render.documents.pod_filter import only
 
         emit(encode(only(document, items)))
         return EXIT_OK

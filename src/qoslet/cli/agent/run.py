@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from qoslet.app.agent.parts import AgentRun
     from qoslet.app.agent.run import DesiredState
     from qoslet.core.status.run_outcome import RunOutcome
-    from qoslet.render.text.live_view import Output, Watching
+    from qoslet.render.text.live.live_view import Output, Watching
 
 USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
@@ -317,8 +317,8 @@ def _open_streams() -> None:
 def _report(args: argparse.Namespace, parts: AgentRun, outcome: RunOutcome) -> None:
     """What the run came to, as a document where that was asked for."""
     if args.output == "json":
+        from qoslet.render.documents.agent.run import run_document
         from qoslet.render.documents.plan import encode
-        from qoslet.render.documents.run import run_document
 
         problems = parts.source.current().problems
         emit(encode(run_document(outcome, parts.config.root, problems)))
@@ -381,7 +381,7 @@ def _screen(
     args: argparse.Namespace, parts: AgentRun, first: DesiredState, out: Output
 ) -> Watching:
     """The screen for this terminal."""
-    from qoslet.render.text.live_view import Watching
+    from qoslet.render.text.live.live_view import Watching
 
     tty = sys.stdout.isatty() and not args.plain and os.environ.get("TERM") != "dumb"
 

@@ -105,7 +105,7 @@ def _once(top: NodeTop, args: argparse.Namespace) -> None:
             encode(top_document(top.plan, arranged(rows, args.sort, (), args.filter), top.seconds))
         )
         return
-    from qoslet.render.text.top import draw, summary
+    from qoslet.render.text.live.top import draw, summary
 
     shown = screen(args)
     chosen = arranged(rows, args.sort, (), args.filter)

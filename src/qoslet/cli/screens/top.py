@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 from qoslet.core.status.node_top import SORT_KEYS, SortKey, TopRow, arranged
 from qoslet.errors import QosletError
 from qoslet.render.terminal import Terminal, printable
-from qoslet.render.text.top import (
+from qoslet.render.text.live.top import (
     Layout,
     head,
     layout,

@@ -1,6 +1,6 @@
 """What was read from a node for an audit: cgroups, their processes, and units.
 
-The sources are this machine (``host.cgroupfs.audit_reader``) and whatever else keeps the same
+The sources are this machine (``host.cgroupfs.observe.audit_reader``) and whatever else keeps the same
 values. A file that is absent is not the same as one that could not be read.
 """
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.fair_share import cap_of
+from qoslet.core.cgroup.usage.fair_share import cap_of
 from qoslet.core.quantity import canonical, from_int, from_milli
 
 Files = Mapping[str, str]

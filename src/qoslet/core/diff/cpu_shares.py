@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qoslet.core.cgroup.fair_share import weight_of
+from qoslet.core.cgroup.usage.fair_share import weight_of
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 _IDLE = {"cpu.shares": 3.0, "cpu.weight": 0.3}

@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.fair_share import cap_of
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.cgroup.rates import Usage, between
+from qoslet.core.cgroup.usage.fair_share import cap_of
+from qoslet.core.cgroup.usage.rates import Usage, between
 from qoslet.core.quantity import ZERO, Quantity
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan
 

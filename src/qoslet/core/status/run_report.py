@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.fair_share import Contender, cap_of, fair_shares, weight_of
+from qoslet.core.cgroup.usage.fair_share import Contender, cap_of, fair_shares, weight_of
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 
 TOLERANCE = 5.0

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import Container
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.cgroup.rates import Usage
+from qoslet.core.cgroup.usage.rates import Usage
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import canonical
 from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan

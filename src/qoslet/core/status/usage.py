@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from qoslet.core.cgroup.fair_share import cap_of
+from qoslet.core.cgroup.usage.fair_share import cap_of
 from qoslet.core.status.snapshot import GroupRow
 from qoslet.core.workload.pod_status import PodUsage
 

@@ -203,7 +203,7 @@ def _judged(machine: Machine, text: str, version: tuple[int, ...] | None) -> Fin
 
 def _protection(machine: Machine) -> Iterator[Finding]:
     """What reclaim makes of memory.low. Source: mm/vmscan.c, ``shrink_one`` and
-    ``shrink_node_memcgs``; ``bench.protection`` on Linux 6.12 with either."""
+    ``shrink_node_memcgs``; ``bench.memory.protection`` on Linux 6.12 with either."""
     if machine.layout != "v2" or machine.bound("memory") is None:
         return
     if not machine.lru_gen:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.frozen.nodes import kubelet, text
+from tests.frozen.questions.nodes import kubelet, text
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"
 Json = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """From the first sign of memory pressure to the end of the hog and to relief: qoslet beside the
 kernel alone, systemd-oomd and oomd, on the same load.
 
-In a guest: ``make vm-run SYSTEM=trixie-peers CMD='python3 -m bench.pressure'``. Prints a table and
+In a guest: ``make vm-run SYSTEM=trixie-peers CMD='python3 -m bench.memory.pressure'``. Prints a table and
 writes ``/out/pressure.json``. Each is measured as its package ships it, made to watch the pods, and
 as tight as it can be set.
 """
@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.pressed import MIB, PODS, Node, milliseconds, node, until
+from bench.memory.pressed import MIB, PODS, Node, milliseconds, node, until
 from tests.live.memory import pulse
 
 LEFT = int(os.environ.get("QOSLET_BENCH_LEFT") or 50)

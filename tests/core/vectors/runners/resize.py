@@ -11,7 +11,7 @@ from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.reconcile.steps import magnitude
 from qoslet.core.rules import cpu
 from tests.core.vectors.fixtures import Json, policy_for
-from tests.core.vectors.pods import config_of, pod_config
+from tests.core.vectors.runners.pods import config_of, pod_config
 from tests.core.vectors.vectors import Vector, runs
 
 Pair = tuple[object, object]

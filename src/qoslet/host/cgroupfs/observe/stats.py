@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from qoslet.core.cgroup.interface_files import controller
-from qoslet.core.cgroup.stats import FILES_V1, FILES_V2, processes, usage, with_rate
+from qoslet.core.cgroup.usage.stats import FILES_V1, FILES_V2, processes, usage, with_rate
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.mounted import mounted

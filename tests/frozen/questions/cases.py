@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from typing import NamedTuple
 
-from tests.frozen import badcases, blocks, documents
 from tests.frozen.answers import MACHINE, REFUSED
-from tests.frozen.convertcases import conversions
-from tests.frozen.nodes import nodes
+from tests.frozen.questions import badcases, blocks, documents
+from tests.frozen.questions.convertcases import conversions
+from tests.frozen.questions.nodes import nodes
 
 
 class Case(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.core.status.pod_reason import exit_reason, retry_at, waiting_reason
-from qoslet.render.documents.memory import memory_document
+from qoslet.render.documents.agent.memory import memory_document
 from qoslet.render.documents.plan import API_VERSION, Document, controller_block, problem_row
 from qoslet.render.documents.timestamps import moment
 

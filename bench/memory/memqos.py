@@ -1,10 +1,10 @@
 """What memory.high does to two kinds of load over time, under each variant of Memory QoS, with and
 without the guard.
 
-Build the load where there is a compiler (``cc -static -O2 -o bench/hog bench/hog.c``), then measure in
-a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.memqos measure /out/memory-qos.json'``. Names
+Build the load where there is a compiler (``cc -static -O2 -o bench/memory/hog bench/memory/hog.c``), then measure in
+a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.memory.memqos measure /out/memory-qos.json'``. Names
 of cases after the file measure only those and keep the others that the file has. Each case is a pod of
-``qoslet run`` on this kernel (root, cgroup v2). ``python -m bench.memqos draw`` makes the pictures of
+``qoslet run`` on this kernel (root, cgroup v2). ``python -m bench.memory.memqos draw`` makes the pictures of
 ``README.md`` and ``docs/explanation/memory-qos.md`` from ``bench/results/memory-qos.json``.
 """
 
@@ -25,9 +25,9 @@ import msgspec
 from msgspec import Struct
 
 MIB = 1 << 20
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench/results/memory-qos.json"
-HOG = ROOT / "bench/hog"
+HOG = ROOT / "bench/memory/hog"
 TOP = Path("/sys/fs/cgroup")
 STEP = 0.2
 """Seconds between two samples of the cgroup."""
@@ -143,7 +143,7 @@ def hog(folder: Path) -> Path:
     So its pages are charged to the container that runs it, as those of an image.
     """
     if not HOG.exists():
-        raise SystemExit(f"{HOG} is missing: cc -static -O2 -o bench/hog bench/hog.c")
+        raise SystemExit(f"{HOG} is missing: cc -static -O2 -o bench/memory/hog bench/memory/hog.c")
     file = Path(shutil.copy(HOG, folder))
     with file.open("rb") as opened:
         os.fsync(opened)
@@ -253,7 +253,7 @@ def main(words: list[str]) -> int:
     """Measure or draw."""
     match words:
         case ["draw"]:
-            from bench.memqosdraw import draw
+            from bench.memory.memqosdraw import draw
 
             draw(RESULTS, ROOT / "docs/pictures")
         case ["measure", file, *names]:

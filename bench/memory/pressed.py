@@ -1,5 +1,5 @@
 """A node that a best-effort hog makes short of memory, beside a burstable and a guaranteed pod with
-warm page cache: what ``bench.pressure`` and ``bench.protection`` measure. For guests only."""
+warm page cache: what ``bench.memory.pressure`` and ``bench.memory.protection`` measure. For guests only."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from qoslet.core.problem import Problem
 from qoslet.core.status.run_report import report
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.render.terminal import Terminal, cut, display_width, printable
-from qoslet.render.text.run_screen import change_line, container_ends, live
-from qoslet.render.text.run_table import table
+from qoslet.render.text.live.run_screen import change_line, container_ends, live
+from qoslet.render.text.live.run_table import table
 
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 KEPT = 4096

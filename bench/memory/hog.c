@@ -1,5 +1,5 @@
 /* Takes memory: hog LOAD MIB SECONDS. "touch" writes a byte to each page within SECONDS, as heaps grow;
-   "read" fills the same memory inside one system call. Built by bench.memqos. */
+   "read" fills the same memory inside one system call. Built by bench.memory.memqos. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

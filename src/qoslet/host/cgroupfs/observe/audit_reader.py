@@ -15,7 +15,7 @@ from qoslet.core.audit.finding import Unread
 from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import PLANNED_CONTROLLERS
-from qoslet.host.cgroupfs.process_origin import foreign_processes
+from qoslet.host.cgroupfs.observe.process_origin import foreign_processes
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.openat import checked
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.live.adoption.versions import COUNTS, Installed, installed
 from tests.live.agent.test_run import EMULATED, PATIENCE
-from tests.live.agent.versions import COUNTS, Installed, installed
 from tests.live.cri.containerd import need_containerd
 from tests.live.oci.bundles import found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from tests.frozen import blocks, documents
+from tests.frozen.questions import blocks, documents
 
 V2_RUNTIMES = ("runc-1.1.5", "runc-1.2.0", "runc-1.4.0", "crun-1.8.1", "crun-1.23")
 V1_RUNTIMES = ("runc-1.1.5", "runc-1.4.0", "crun-1.4", "crun-1.21")

@@ -25,9 +25,9 @@ from qoslet.host.state.agents import running_roots, where_else
 from qoslet.host.state.folder import escaped
 from qoslet.host.state.http_server import Page, private
 from qoslet.host.state.requests import RequestQueue
+from qoslet.render.documents.agent.pod_filter import only
+from qoslet.render.documents.agent.pods import pods_document
 from qoslet.render.documents.plan import encode
-from qoslet.render.documents.pod_filter import only
-from qoslet.render.documents.pods import pods_document
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.pods import age, table

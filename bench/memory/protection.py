@@ -1,7 +1,7 @@
 """What memory protection is worth to pods with warm page cache beside a best-effort hog: refaults and
 latency with and without it, with and without swap, and nobody ended by qoslet.
 
-In a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.protection'``. Prints a table and
+In a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.memory.protection'``. Prints a table and
 writes ``/out/protection.json``.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.pressed import MIB, SERVING, Node, milliseconds, node, until
+from bench.memory.pressed import MIB, SERVING, Node, milliseconds, node, until
 from tests.live.memory.node_load import kibibytes
 
 FORMS = {"without": ("--memory-qos", "off"), "with": ("--memory-qos", "qoslet")}

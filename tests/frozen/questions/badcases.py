@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from tests.frozen.documents import Json, pod
-from tests.frozen.nodes import kubelet, own
+from tests.frozen.questions.documents import Json, pod
+from tests.frozen.questions.nodes import kubelet, own
 
 ROOT = "/qoslet-test-frozen"
 """A root where no agent runs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.vectors import amounts, messages, names, pods, resize, runtimes
+from tests.core.vectors.runners import amounts, messages, names, pods, resize, runtimes
 from tests.core.vectors.vectors import RUNNERS
 
 AREAS = (

@@ -1,0 +1,1 @@
+"""Documents of an agent: its pods, memory, guard, pressure, and what a run reports."""

@@ -1,0 +1,1 @@
+"""Text of what changes while a reader watches: a run, pods and cgroups over time."""
