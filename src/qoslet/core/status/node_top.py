@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.usage.fair_share import cap_of
 from qoslet.core.cgroup.usage.rates import Usage, between
@@ -78,22 +79,49 @@ class TopRow(Struct, frozen=True):
         return None if self.cpu is None or not self.cpu_limit else self.cpu / self.cpu_limit
 
 
+class PlannedRow(Struct, frozen=True):
+    """What a plan says of one cgroup that ``top`` shows. ``planned`` are the values of its files as
+    the kernel prints them; the other fields are as of ``TopRow``."""
+
+    name: str
+    path: str
+    level: Level
+    title: str
+    parent: str
+    depth: int
+    qos: str = ""
+    cpu_request: float | None = None
+    memory_request: int | None = None
+    planned: Mapping[str, str] = {}
+
+
 def top_rows(plan: Plan, before: Observed | None, now: Observed) -> tuple[TopRow, ...]:
     """The planned cgroups in their order, parents first, without sandboxes."""
-    usage = between(before, now) if before is not None else {}
+    return live_rows(planned_rows(plan), before, now)
+
+
+def planned_rows(plan: Plan) -> tuple[PlannedRow, ...]:
+    """The planned cgroups in their order, parents first, without sandboxes."""
     qos = {row.pod.uid: row.qos for row in plan.pods}
-    known: dict[str, TopRow] = {}
+    depths: dict[str, int] = {}
+    rows = []
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox":
             continue
         above = cgroup.name.rpartition("/")[0]
-        while above and above not in known:
+        while above and above not in depths:
             above = above.rpartition("/")[0]
-        depth = known[above].depth + 1 if above else 0
-        seen = now.cgroups.get(cgroup.path or "")
-        row = _row(cgroup, above, depth, seen, usage.get(cgroup.path or ""))
-        known[cgroup.name] = _with_pod(row, cgroup, qos)
-    return tuple(known.values())
+        depths[cgroup.name] = depths[above] + 1 if above else 0
+        rows.append(_planned(cgroup, above, depths[cgroup.name], qos))
+    return tuple(rows)
+
+
+def live_rows(
+    rows: Sequence[PlannedRow], before: Observed | None, now: Observed
+) -> tuple[TopRow, ...]:
+    """The rows with what their cgroups use now."""
+    usage = between(before, now) if before is not None else {}
+    return tuple(_row(row, now.cgroups.get(row.path), usage.get(row.path)) for row in rows)
 
 
 def arranged(
@@ -151,34 +179,25 @@ def _sorted(rows: list[TopRow], sort: SortKey) -> list[TopRow]:
     return sorted(rows, key=lambda row: -(getattr(row, sort) or 0.0))
 
 
-def _row(
-    cgroup: Cgroup, above: str, depth: int, seen: ObservedCgroup | None, used: Usage | None
-) -> TopRow:
+def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> TopRow:
     there = seen or ObservedCgroup("", 0)
-    planned = {setting.file: setting.applied for setting in cgroup.settings}
-    files = {**planned, **there.values} if seen is not None else planned
-    container = cgroup.container
-    title = cgroup.name.rpartition("/")[2] or "/"
-    if container is not None:
-        title = container.name
-    elif cgroup.pod is not None:
-        title = cgroup.pod.key
-    requests = container.resources.requests if container is not None else {}
+    files = {**row.planned, **there.values} if seen is not None else row.planned
     protected = [_bytes(files.get(name)) or 0 for name in ("memory.min", "memory.low")]
     return TopRow(
-        name=cgroup.name,
-        path=cgroup.path or "",
-        level=cgroup.level,
-        title=title,
-        parent=above,
-        depth=depth,
+        name=row.name,
+        path=row.path,
+        level=row.level,
+        title=row.title,
+        parent=row.parent,
+        depth=row.depth,
+        qos=row.qos,
         exists=seen is not None,
         cpu=used.cpu if used else None,
-        cpu_request=_cores(requests.get("cpu")),
+        cpu_request=row.cpu_request,
         cpu_limit=cap_of(files),
         throttled=used.throttled if used else None,
         memory=there.memory,
-        memory_request=requests["memory"].value if "memory" in requests else None,
+        memory_request=row.memory_request,
         memory_high=_bytes(files.get("memory.high")),
         memory_limit=_bytes(files.get("memory.max") or files.get("memory.limit_in_bytes")),
         memory_protected=max(protected),
@@ -189,15 +208,34 @@ def _row(
     )
 
 
-def _with_pod(row: TopRow, cgroup: Cgroup, qos: Mapping[str, str]) -> TopRow:
-    """The QoS class, and for a pod the requests of all that run in it."""
-    from msgspec.structs import replace
+def _planned(cgroup: Cgroup, above: str, depth: int, qos: Mapping[str, str]) -> PlannedRow:
+    container, pod = cgroup.container, cgroup.pod
+    title = cgroup.name.rpartition("/")[2] or "/"
+    if container is not None:
+        title = container.name
+    elif pod is not None:
+        title = pod.key
+    requests = container.resources.requests if container is not None else {}
+    cpu = _cores(requests.get("cpu"))
+    memory = requests["memory"].value if "memory" in requests else None
+    if pod is not None and cgroup.level == "pod":
+        cpu, memory = _pod_requests(pod)
+    return PlannedRow(
+        name=cgroup.name,
+        path=cgroup.path or "",
+        level=cgroup.level,
+        title=title,
+        parent=above,
+        depth=depth,
+        qos=qos.get(pod.uid, "") if pod is not None else "",
+        cpu_request=cpu,
+        memory_request=memory,
+        planned={setting.file: setting.applied for setting in cgroup.settings},
+    )
 
-    pod = cgroup.pod
-    if pod is None:
-        return row
-    if row.level != "pod":
-        return replace(row, qos=qos.get(pod.uid, ""))
+
+def _pod_requests(pod: Pod) -> tuple[float | None, int | None]:
+    """CPU and memory requests of a pod: its own, else of all that run in it."""
     running = [
         one.resources.requests for one in pod.containers if one.role in ("regular", "sidecar")
     ]
@@ -210,12 +248,7 @@ def _with_pod(row: TopRow, cgroup: Cgroup, qos: Mapping[str, str]) -> TopRow:
         if "memory" in whole
         else sum(one.get("memory", ZERO).value for one in running)
     )
-    return replace(
-        row,
-        qos=qos.get(pod.uid, ""),
-        cpu_request=cpu / 1000 if cpu else None,
-        memory_request=memory or None,
-    )
+    return cpu / 1000 if cpu else None, memory or None
 
 
 def _cores(amount: Quantity | None) -> float | None:
