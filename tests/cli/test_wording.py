@@ -68,6 +68,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "bundle": (("nosuch.yaml",), ("-f", "pods.yaml", "--probe", "never"), ("-f", "pods.yaml", "-o", "no/b")),
     "top": (("--interval", "0"), ("--sort", "size"), ("x",)),
+    "record": ((), ("--interval", "2h", "r"), ("--max-size", "10", "r"), ("-f", "nosuch.yaml", "r")),
     "apply": ((), ("pods.yaml", "--cgroup-root", "/")),
     "release": (("x",), ("--cgroup-root", "/")),
     "run": (

@@ -57,14 +57,15 @@ class NodeTop:
 
     def look(self) -> tuple[TopRow, ...]:
         """Read the cgroups of the node once more."""
-        self._replan()
+        self.replan()
         now = self._observe()
         rows = top_rows(self.plan, self._before, now)
         self.seconds = now.at - self._before.at if self._before is not None else 0.0
         self._before = now
         return rows
 
-    def _replan(self) -> None:
+    def replan(self) -> None:
+        """Ask for the pods again where that is due."""
         now = self._clock()
         if not getattr(self._args, "live", False) or now - self._planned_at < REPLAN_SECONDS:
             return

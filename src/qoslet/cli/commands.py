@@ -31,6 +31,7 @@ COMMANDS = {
     "audit": ("node", "Compare this node's cgroups with the plan of its pods"),
     "bundle": ("node", "Pack this node into one file, without secrets"),
     "top": ("node", "Show what this node's cgroups use, beside requests and limits"),
+    "record": ("node", "Record what this node's cgroups use, to look at it later"),
     "apply": ("node", "Create and write the cgroups of pods once"),
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),

@@ -1,0 +1,96 @@
+"""``qoslet record``: what the cgroups of a node do, in a file, to look at it later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import add_document_arguments, add_kubelet_arguments, add_node_arguments
+from qoslet.cli.times import duration
+from qoslet.errors import EXIT_OK, BadInput
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.app.recording import Recorder
+
+DEFAULT_SIZE = "64Mi"
+MIN_SIZE = 1 << 20
+USAGE = "[OPTION]... FILE"
+EPILOG = """\
+examples:
+  qoslet record /var/tmp/node1.rec
+  qoslet record --interval 1 --for 10m incident.rec
+  qoslet record -f pods.yaml --cgroup-root /qoslet pods.rec
+  nohup qoslet record --max-size 200Mi node1.rec &
+
+It only reads the node. FILE continues where it exists; FILE.1 is its older half. Only their owner
+can read them.
+
+exit code: 0 done, also by a signal; 2 bad input, 3 not possible here or the disk is full
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("file", metavar="FILE", help="Append to this file")
+    parser.add_argument(
+        "--interval",
+        type=duration,
+        default=5.0,
+        metavar="DURATION",
+        help="Time between two looks (default: 5s)",
+    )
+    parser.add_argument(
+        "--for", dest="seconds", type=duration, metavar="DURATION", help="Stop after this time"
+    )
+    parser.add_argument(
+        "--max-size",
+        default=DEFAULT_SIZE,
+        metavar="SIZE",
+        help=f"Bytes on disk at most; the oldest half goes (default: {DEFAULT_SIZE}, at least 1Mi)",
+    )
+    parser.set_defaults(bundle=None)
+    add_document_arguments(parser, positional=False)
+    add_node_arguments(parser)
+    add_kubelet_arguments(parser, live=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record until asked to end; the exit code. Raises QosletError."""
+    from qoslet.app.recording import Recorder
+    from qoslet.render.text.streams import emit, note
+
+    if not 0.1 <= args.interval <= 3600:
+        raise BadInput("must be 0.1 to 3600 seconds", where="--interval")
+    args.max_size = _size(args.max_size)
+    recorder = Recorder(args)
+    try:
+        for line in recorder.file.notes:
+            note(line)
+        note(f"recording every {args.interval:g} s: {recorder.describe()}")
+        recorder.follow(args.seconds)
+    finally:
+        recorder.close()
+    emit(f"{_summary(recorder)}\n".encode())
+    return EXIT_OK
+
+
+def _size(text: str) -> int:
+    """Bytes of a quantity. Raises BadInput."""
+    from qoslet.core.quantity import QuantityError, parse
+
+    try:
+        size = parse(text).value
+    except QuantityError as error:
+        raise BadInput(str(error), where="--max-size", hint="such as 64Mi") from None
+    if size < MIN_SIZE:
+        raise BadInput("is less than 1Mi", where="--max-size")
+    return size
+
+
+def _summary(recorder: Recorder) -> str:
+    """What was recorded, in one line."""
+    from qoslet.core.api.schema import shown
+
+    kibibytes = -(-recorder.file.written // 1024)
+    return f"{shown(recorder.file.path)}: {recorder.moments} moments, {kibibytes} KiB"

@@ -1,0 +1,1 @@
+"""Recordings of a node: their format, and what a moment of one looked like."""
