@@ -67,7 +67,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("-o", "text"),
     ),
     "bundle": (("nosuch.yaml",), ("-f", "pods.yaml", "--probe", "never"), ("-f", "pods.yaml", "-o", "no/b")),
-    "top": (("--interval", "0"), ("--sort", "size"), ("x",)),
+    "top": (("--interval", "0"), ("--sort", "size"), ("x",), ("--at", "-3s"), ("--replay", "nosuch.rec", "--at", "-3s"), ("--replay", "pods.yaml")),
     "record": ((), ("--interval", "2h", "r"), ("--max-size", "10", "r"), ("-f", "nosuch.yaml", "r")),
     "apply": ((), ("pods.yaml", "--cgroup-root", "/")),
     "release": (("x",), ("--cgroup-root", "/")),

@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose faults are ``BadInput`` with a hint; options are never abbreviated.
 
     ``folded`` actions are counted in the help instead of listed, unless its text names them;
-    ``shows_all`` lists them.
+    ``shows_all`` lists them. ``backwards`` are options whose values may begin with a minus.
     """
 
     def __init__(self, prog: str, usage: str, description: str, epilog: str | None) -> None:
@@ -57,11 +57,17 @@ class Parser(argparse.ArgumentParser):
         self._positionals.title = "arguments"
         self.folded: list[argparse.Action] = []
         self.shows_all = False
+        self.backwards: tuple[str, ...] = ()
         self.add_argument("-h", "--help", action="help", help="Show this help")
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """As argparse does; ``--all`` beside ``-h`` unfolds the help."""
         self.shows_all = self.shows_all or "--all" in (args or ())
+        if self.backwards and args:
+            from qoslet.cli.times import joined
+
+            for option in self.backwards:
+                args = joined(args, option)
         return super().parse_known_args(args, namespace)
 
     def format_help(self) -> str:

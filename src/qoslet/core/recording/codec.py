@@ -22,6 +22,7 @@ MAX_RAW = 64 << 20
 """Bytes that one frame unpacks to, at most."""
 
 _WINDOW = -15
+_LAST_TIME = 253_402_300_799_000
 _JSON = msgspec.json.Encoder()
 
 
@@ -213,6 +214,8 @@ def clocks(payload: bytes) -> tuple[int, int, int, int]:
     count, at = varints.take(payload, 1)
     wall, at = varints.take(payload, at)
     monotonic, at = varints.take(payload, at)
+    if max(wall, monotonic) > _LAST_TIME:
+        raise ValueError("a time after the year 9999")
     return count, wall, monotonic, at
 
 

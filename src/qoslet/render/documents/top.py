@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from qoslet.render.documents.plan import API_VERSION, Document, node_block
+from qoslet.render.documents.timestamps import moment as timestamp
 
 if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Plan
@@ -14,10 +15,22 @@ if TYPE_CHECKING:
 
 def top_document(plan: Plan, rows: Sequence[TopRow], seconds: float) -> Document:
     """All rows; ``seconds`` is the time between the two looks that rates are from."""
+    return _document(node_block(plan), rows, seconds)
+
+
+def recorded_document(
+    node: Mapping[str, Any], rows: Sequence[TopRow], seconds: float, wall: float
+) -> Document:
+    """All rows of a moment of a recording; ``node`` is the block about it that was recorded, and
+    ``wall`` the moment in seconds since 1970."""
+    return {**_document(dict(node), rows, seconds), "recordedAt": timestamp(wall)}
+
+
+def _document(node: Document, rows: Sequence[TopRow], seconds: float) -> Document:
     return {
         "apiVersion": API_VERSION,
         "kind": "Top",
-        "node": node_block(plan),
+        "node": node,
         "seconds": round(seconds, 3),
         "cgroups": [_row(row) for row in rows],
     }
