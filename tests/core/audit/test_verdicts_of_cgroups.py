@@ -18,7 +18,7 @@ from tests.core.audit.trees import (
     without,
     written,
 )
-from tests.core.audit.verdicts import SETUPS, first, sole
+from tests.core.audit.verdicts import SETUPS, first, is_clean, sole
 from tests.core.audit.verdicts import folder as folder
 
 
@@ -40,7 +40,7 @@ def test_a_container_that_does_not_run_is_not_missing(folder: str) -> None:
     assert cgroup.container is not None
     ended = replace(cgroup, container=replace(cgroup.container, runs=False))
     others = tuple(ended if one is cgroup else one for one in plan.cgroups)
-    assert look(replace(plan, cgroups=others), without(tree_of(plan), cgroup.path or "")).is_clean
+    assert is_clean(look(replace(plan, cgroups=others), without(tree_of(plan), cgroup.path or "")))
 
 
 def test_a_cgroup_missing_in_one_hierarchy_is_told(folder: str) -> None:

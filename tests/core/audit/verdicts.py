@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.audit.finding import Finding
+from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from tests.core.audit.trees import (
@@ -35,3 +35,8 @@ def sole(plan: Plan, live: LiveTree, **more: Any) -> Finding:
     report = look(plan, live, **more)
     assert [(one.verdict, one.path, one.file) for one in report.findings][1:] == []
     return report.findings[0]
+
+
+def is_clean(report: AuditReport) -> bool:
+    """Whether something was compared and nothing of warning or above was found."""
+    return report.compared > 0 and not any(one.counts for one in report.findings)

@@ -17,6 +17,7 @@ from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.rules import cpu, memory, swap
 from qoslet.core.rules.oci import bfq_to_io_weight
+from tests.core.vectors import read_back
 
 MILLI = st.integers(0, 2**53 - 1)
 BYTES = st.integers(0, 2**50)
@@ -50,12 +51,12 @@ def test_weight_grows_with_shares_over_the_whole_range(weight: object) -> None:
 
 @given(st.integers(2, 250_000))
 def test_millicores_come_back_from_shares(milli: int) -> None:
-    assert 0 <= milli - cpu.milli_of_shares(cpu.shares(milli)) <= 1
+    assert 0 <= milli - read_back.milli_of_shares(cpu.shares(milli)) <= 1
 
 
 @given(SHARES)
 def test_shares_read_back_from_a_weight_are_known_again(amount: int) -> None:
-    read = cpu.shares_of_weight(cpu.weight_linear(amount))
+    read = read_back.shares_of_weight(cpu.weight_linear(amount))
     assert cpu.weight_linear(read) <= cpu.weight_linear(amount)
 
 

@@ -14,8 +14,8 @@ from qoslet.core.cgroup.interface_files import hugepage_size
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cgroup_writer import Files
 from qoslet.core.resources.node_policy import NodePolicy
-from qoslet.core.rules import cpu
 from qoslet.core.rules.hugetlb import size_text
+from tests.core.vectors import read_back
 
 
 class Config(Struct, frozen=True):
@@ -49,7 +49,7 @@ def read_config(files: Iterable[tuple[str, str]]) -> Config:
         elif file == "cpu.shares":
             fields["cpu_shares"] = int(text)
         elif file == "cpu.weight":
-            fields["cpu_shares"] = cpu.shares_of_weight(int(text))
+            fields["cpu_shares"] = read_back.shares_of_weight(int(text))
         elif file == "cpu.max":
             quota, period = text.split()
             fields |= {"cpu_quota": _limit(quota), "cpu_period": int(period)}
@@ -82,7 +82,7 @@ def update_settings(policy: NodePolicy, config: Config) -> tuple[Setting, ...]:
         files.weight(config.cpu_shares, f"={subject}", 0, "linear")
     if config.cpu_quota is not None or config.cpu_period is not None:
         quota, period = config.cpu_quota or 0, config.cpu_period or 0
-        files.bandwidth(quota, period, subject, cpu.milli_of_quota(quota, period))
+        files.bandwidth(quota, period, subject, read_back.milli_of_quota(quota, period))
     if config.hugepages:
         amounts = {size_text(size): amount for size, amount in config.hugepages.items()}
         files.hugetlb("hugetlb.request", amounts, policy.choices.rsvd)

@@ -16,9 +16,9 @@ from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits
 from qoslet.host.containers.records import ProcessRecords
-from qoslet.host.containers.spawn import spawn
 from qoslet.host.keeper.container_process import ContainerProcess
 from qoslet.host.keeper.process_runtime import ProcessRuntime
+from tests.host.containers.started import started
 from tests.host.keeper.sessions import Sessions
 
 ME = Credentials(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
@@ -364,10 +364,10 @@ def test_identity_is_taken_before_the_command_runs(tmp_path: Path) -> None:
     )
     one = ProcessSpec("app", "regular", command, ENV, "/", identity, "Never", oom_score_adj=123)
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
-    started = spawn(one, [], output)
+    process = started(one, [], output)
     os.close(output)
-    os.waitpid(started.pid, 0)
-    os.close(started.pidfd)
+    os.waitpid(process.pid, 0)
+    os.close(process.pidfd)
     lines = log.read_text().split()
     assert lines[:3] == ["1234", "2345", "2345"]
     assert lines[3:5] == ["7", "8"]
@@ -385,10 +385,10 @@ def test_root_keeps_only_what_the_bounds_allow(tmp_path: Path) -> None:
         "a", "regular", ("grep", "Cap", "/proc/self/status"), ENV, "/", identity, "Never"
     )
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
-    started = spawn(one, [], output)
+    process = started(one, [], output)
     os.close(output)
-    os.waitpid(started.pid, 0)
-    os.close(started.pidfd)
+    os.waitpid(process.pid, 0)
+    os.close(process.pidfd)
     values = dict(line.split(":\t") for line in log.read_text().splitlines())
     assert values["CapEff"] == values["CapPrm"] == values["CapBnd"] == "0000000000000001"
     assert values["CapInh"] == values["CapAmb"] == "0000000000000000"

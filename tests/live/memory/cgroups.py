@@ -15,11 +15,12 @@ import pytest
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, VolumeMount
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
-from qoslet.host.containers.spawn import Spawned, spawn
+from qoslet.host.containers.spawn import Spawned
 from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
 from qoslet.host.keeper.container_cgroups import KernelContainerCgroups, end_group
 from qoslet.host.machine.probe import probe
 from tests.contract.drivers import mounts_of
+from tests.host.containers.started import started
 
 MIB = 1 << 20
 ROOT = Credentials(0, 0, (), DEFAULT_CAPABILITIES, False)
@@ -82,7 +83,7 @@ class Ground:
         joins = [] if group is None else self.groups.join_fds(group)
         output = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            self.started.append(spawn(spec.launches[0], joins, output))
+            self.started.append(started(spec.launches[0], joins, output))
         finally:
             for descriptor in (*joins, output):
                 os.close(descriptor)

@@ -107,8 +107,3 @@ class AuditReport(Struct, frozen=True):
     findings: tuple[Finding, ...]
     unread: tuple[Unread, ...]
     notes: tuple[str, ...] = ()
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether something was compared and nothing of warning or above was found."""
-        return self.compared > 0 and not any(one.counts for one in self.findings)

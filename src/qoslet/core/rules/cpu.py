@@ -50,20 +50,6 @@ def quota(milli: int, period_us: int) -> int:
     return max(_go_div(wrap64(milli * period_us), MILLI_PER_CPU), MIN_QUOTA_US)
 
 
-def milli_of_shares(amount: int) -> int:
-    """cpu.shares back to millicores, rounded up. Source: sharesToMilliCPU (kuberuntime)."""
-    if amount < MIN_SHARES:
-        return 0
-    return -(-amount * MILLI_PER_CPU // SHARES_PER_CPU)
-
-
-def milli_of_quota(quota_us: int, period_us: int) -> int:
-    """A quota back to millicores; -1 (no limit) gives 0. Source: quotaToMilliCPU."""
-    if quota_us == -1 or period_us == 0:
-        return 0
-    return _go_div(quota_us * MILLI_PER_CPU, period_us)
-
-
 def weight_linear(amount: int) -> int:
     """cpu.shares to cpu.weight on the line of KEP-2254: 2..262144 to 1..10000; 0 is "unset"."""
     if amount == 0:
@@ -87,11 +73,6 @@ def weight_quadratic(amount: int) -> int:
     level = log2(amount)
     exponent = (level * level + 125 * level) / 612.0 - 7.0 / 34.0
     return ceil(10**exponent)
-
-
-def shares_of_weight(weight: int) -> int:
-    """cpu.weight back to shares as the kubelet reads it. Source: cgroup v2 GetCgroupConfig."""
-    return (weight - 1) * (MAX_SHARES - MIN_SHARES) // 9999 + MIN_SHARES
 
 
 def _cpu(milli: int) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
 import time
 from collections.abc import Container, Sequence
@@ -139,21 +138,6 @@ def settle(birth: ForkedProcess) -> Spawned | None:
         _, code, reason = failed.split(" ", 2)
         raise StartFailed(int(code), reason)
     return Spawned(birth.pid, birth.pidfd, notes)
-
-
-def spawn(
-    launch: ProcessSpec, joins: Sequence[int], output: int, errors: int | None = None
-) -> Spawned:
-    """Start ``launch`` as ``begin`` does and wait until it runs, at most ``START_SECONDS``.
-
-    Raises ``StartFailed``; no process is left then.
-    """
-    birth = begin(launch, joins, output, errors)
-    poller = select.poll()
-    poller.register(birth.report, select.POLLIN)
-    while (found := settle(birth)) is None:
-        poller.poll(max(0.0, birth.deadline - time.monotonic()) * 1000 + 1)
-    return found
 
 
 def adopt_orphans() -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from qoslet.core import quantity
 from qoslet.core.rules import cpu
 from qoslet.core.versions.runtime import runtime_of
+from tests.core.vectors import read_back
 from tests.core.vectors.fixtures import policy_for
 from tests.core.vectors.vectors import Vector, runs
 
@@ -85,27 +86,27 @@ def quota(vector: Vector, minor: int) -> Pair:
 
 @runs("shares_to_milli_cpu")
 def milli_of_shares(vector: Vector, _: int) -> Pair:
-    return cpu.milli_of_shares(vector.given["cpuShares"]), vector.expected
+    return read_back.milli_of_shares(vector.given["cpuShares"]), vector.expected
 
 
 @runs("shares_round_trip")
 def round_trip(vector: Vector, _: int) -> Pair:
     milli = vector.given["milliCPU"]
     if isinstance(milli, int):
-        return cpu.milli_of_shares(cpu.shares(milli)), vector.expected
+        return read_back.milli_of_shares(cpu.shares(milli)), vector.expected
     span = range(milli["from"], milli["to"] + 1, milli["step"])
-    return [cpu.milli_of_shares(cpu.shares(m)) for m in span], [max(m, 2) for m in span]
+    return [read_back.milli_of_shares(cpu.shares(m)) for m in span], [max(m, 2) for m in span]
 
 
 @runs("quota_to_milli_cpu")
 def milli_of_quota(vector: Vector, _: int) -> Pair:
     given = vector.given
-    return cpu.milli_of_quota(given["quota"], given["periodUsec"]), vector.expected
+    return read_back.milli_of_quota(given["quota"], given["periodUsec"]), vector.expected
 
 
 @runs("kubelet_weight_to_shares")
 def shares_of_weight(vector: Vector, _: int) -> Pair:
-    return cpu.shares_of_weight(vector.given["cpuWeight"]), vector.expected
+    return read_back.shares_of_weight(vector.given["cpuWeight"]), vector.expected
 
 
 @runs("kubelet_shares_to_weight")
@@ -116,7 +117,7 @@ def weight_of_shares(vector: Vector, _: int) -> Pair:
 @runs("cpu_shares_equal_after_v2_round_trip")
 def kept(vector: Vector, _: int) -> Pair:
     given = vector.given
-    read = cpu.shares_of_weight(cpu.weight_linear(given["allocatedShares"]))
+    read = read_back.shares_of_weight(cpu.weight_linear(given["allocatedShares"]))
     return given["readbackShares"] == read, vector.expected
 
 

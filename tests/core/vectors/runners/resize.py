@@ -9,7 +9,7 @@ from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.limit_shrink import eased
 from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.reconcile.steps import magnitude
-from qoslet.core.rules import cpu
+from tests.core.vectors import read_back
 from tests.core.vectors.fixtures import Json, policy_for
 from tests.core.vectors.runners.pods import config_of, pod_config
 from tests.core.vectors.vectors import Vector, runs
@@ -32,7 +32,7 @@ def change(path: str, file: str, was: int, becomes: int) -> list[Difference]:
 def cpu_request(vector: Vector, _: int) -> Pair:
     config = config_of(vector.given["config"])
     shares = config.cpu_shares if config else None
-    return {"milliCPU": cpu.milli_of_shares(shares) if shares else None}, vector.expected
+    return {"milliCPU": read_back.milli_of_shares(shares) if shares else None}, vector.expected
 
 
 @runs("cpu_limit_from_config")
@@ -40,7 +40,9 @@ def cpu_limit(vector: Vector, _: int) -> Pair:
     config = config_of(vector.given["config"])
     quota, period = (config.cpu_quota or 0, config.cpu_period or 0) if config else (0, 0)
     limited = quota > 0 and period > 0
-    return {"milliCPU": cpu.milli_of_quota(quota, period) if limited else None}, vector.expected
+    return {
+        "milliCPU": read_back.milli_of_quota(quota, period) if limited else None
+    }, vector.expected
 
 
 @runs("memory_limit_from_config")
