@@ -80,6 +80,7 @@ RARE = (
     "qoslet.core.plan.manager_problems", "qoslet.core.plan.memory_problems",
     "qoslet.core.pressure.throttle_guard", "qoslet.host.files.manifest_names",
     "qoslet.core.resources.windows", "qoslet.core.rules.windows",
+    "qoslet.core.cgroup.tree_owner",
 )  # fmt: skip
 MODULES = {"plan": 114, "version": 16}
 """The most modules of qoslet that a command imports."""

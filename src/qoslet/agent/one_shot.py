@@ -17,7 +17,6 @@ from qoslet.agent.state.ownership import Ownership
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import written_files
 from qoslet.core.reconcile.journal import Entry, Key, ReadBack, Released, Verified
@@ -199,6 +198,8 @@ def _others(plan: Plan, executor: CgroupExecutor, observed: Observed) -> dict[st
         if existing is None or own.is_owned(path, existing.identity):
             continue
         if group.level not in ("container", "sandbox") and path not in own.adopted:
+            from qoslet.core.cgroup.tree_owner import advice
+
             raise CannotDo(
                 "another process created this cgroup: it is not in the journal",
                 where=path,

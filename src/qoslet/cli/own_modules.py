@@ -33,6 +33,12 @@ def _compiled(path: str) -> str:
 class _Loader(SourceFileLoader):
     """Python's loader, which skips what the finder knows already."""
 
+    def __init__(self, name: str, path: str, source: os.stat_result) -> None:
+        super().__init__(name, path)
+        self._head = MAGIC_NUMBER + bytes(4)
+        for number in (int(source.st_mtime), source.st_size):
+            self._head += (number & 0xFFFFFFFF).to_bytes(4, "little")
+
     def get_code(self, fullname: str) -> CodeType | None:
         """The module's code: the compiled form, where it is that of the source as it is now."""
         try:
@@ -41,13 +47,9 @@ class _Loader(SourceFileLoader):
                 data = os.read(descriptor, _MOST)
             finally:
                 os.close(descriptor)
-            source = os.stat(self.path)
         except OSError:
             return super().get_code(fullname)
-        wanted = MAGIC_NUMBER + bytes(4)
-        for number in (int(source.st_mtime), source.st_size):
-            wanted += (number & 0xFFFFFFFF).to_bytes(4, "little")
-        if data[:16] != wanted or len(data) == _MOST:
+        if data[:16] != self._head or len(data) == _MOST:
             return super().get_code(fullname)
         code: CodeType = loads(memoryview(data)[16:])
         _fix_co_filename(code, self.path)
@@ -69,10 +71,10 @@ class _Finder:
         place = f"{path[0]}/{name.rpartition('.')[2]}"
         for file, package in ((f"{place}.py", False), (f"{place}/__init__.py", True)):
             try:
-                os.stat(file)
+                source = os.stat(file)
             except OSError:
                 continue
-            spec = ModuleSpec(name, _Loader(name, file), origin=file, is_package=package)
+            spec = ModuleSpec(name, _Loader(name, file, source), origin=file, is_package=package)
             spec.has_location, spec.cached = True, _compiled(file)
             if package:
                 spec.submodule_search_locations = [place]

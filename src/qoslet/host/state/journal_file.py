@@ -13,7 +13,6 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.journal import (
     Entry,
     Header,
@@ -361,6 +360,8 @@ def refuse_foreign(
     foreign = [path for path in standing if not ledger.is_owned(path, tree.identity(path) or 0)]
     if not foreign:
         return
+    from qoslet.core.cgroup.tree_owner import advice
+
     count = len(foreign)
     what = "this tree exists, but no qoslet journal has it"
     if valid and root not in foreign:
