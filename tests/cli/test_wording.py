@@ -65,6 +65,8 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "audit": (
         ("-f", "pods.yaml", "--runtime", "runc-1.4.0", "--hierarchy", "v3"),
         ("-o", "text"),
+        ("--dry-run",),
+        ("--fix", "-f", "-"),
     ),
     "bundle": (("nosuch.yaml",), ("-f", "pods.yaml", "--probe", "never"), ("-f", "pods.yaml", "-o", "no/b")),
     "top": (("--interval", "0"), ("--sort", "size"), ("x",), ("--at", "-3s"), ("--replay", "nosuch.rec", "--at", "-3s"), ("--replay", "pods.yaml")),

@@ -49,7 +49,7 @@ class Change(NamedTuple):
     undo: Callable[[], object]
 
 
-def _pod(number: int) -> dict[str, Any]:
+def pod_document(number: int) -> dict[str, Any]:
     containers = [
         {"name": f"c{one}", "image": "x", "resources": RESOURCES[(number + one) % 4]}
         for one in range(1 + number % 2)
@@ -79,7 +79,7 @@ class KubeletTree:
         mounts = mounts_of(bench.hierarchy)
         self.mounts = {"unified": mounts} if isinstance(mounts, str) else dict(mounts)
         pods = folder / "pods.json"
-        items = [_pod(number) for number in range(PODS)]
+        items = [pod_document(number) for number in range(PODS)]
         pods.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
         flags = Flags(
             kubernetes="1.36",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qoslet.cli.parser import (
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from qoslet.app.audit import Audited
     from qoslet.core.audit.finding import AuditReport
-    from qoslet.core.resources.cgroup_tree import Plan
 
 FORMS = ("table", "json", "yaml", "sarif", "junit")
 USAGE = "[OPTION]... [POD[/CONTAINER]|/CGROUP]"
@@ -35,10 +35,12 @@ examples:
   qoslet audit /sys/fs/cgroup/kubepods.slice -f pods.json --node kubelet.yaml
   qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
   qoslet audit --only drift --only stale
+  qoslet audit --fix --dry-run
   qoslet audit --bundle node1.tar.gz
 
-Without -f it audits the node of the kubelet that runs here. It only reads. It reads twice what
-differs: a change on its way is pending, not a fault.
+Without -f it audits the node of the kubelet that runs here. It only reads, but with --fix. It reads
+twice what differs: a change on its way is pending, not a fault. --fix writes values of cgroups that
+are planned; it ends no process, and creates and removes no cgroup.
 
 exit code: 0 as planned, 1 a finding of warning or above, 2 bad input or no pods, 3 nothing could
 be read
@@ -61,6 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VERDICT|POD|PATH",
         help="Keep only the findings of a verdict, a pod or a cgroup (repeatable)",
     )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="Write what its owner would write, then audit again; qoslet release undoes it",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="With --fix: print the commands and change nothing"
+    )
     add_output_argument(parser, FORMS)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
@@ -82,9 +92,15 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     from qoslet.app.node_audit import NodeAudit
 
+    args.watch = False
+    if args.fix or args.dry_run:
+        from qoslet.cli.node.audit_fix import check_arguments, fix
+
+        check_arguments(args)
+        return fix(args, NodeAudit(args), partial(_chosen, args), partial(_print, args))
     audited = NodeAudit(args).look()
     report = _chosen(args, audited)
-    _print(args, audited.plan, report)
+    _print(args, audited, report)
     if any(one.counts for one in report.findings):
         return EXIT_NO
     return EXIT_OK if report.compared else EXIT_CANNOT
@@ -102,7 +118,13 @@ def _chosen(args: argparse.Namespace, audited: Audited) -> AuditReport:
     return narrowed(report, plan, args.only, args.namespace)
 
 
-def _print(args: argparse.Namespace, plan: Plan, report: AuditReport) -> None:
+def _print(
+    args: argparse.Namespace,
+    audited: Audited,
+    report: AuditReport,
+    repair: dict[str, object] | None = None,
+) -> None:
+    plan = audited.plan
     if args.output == "table":
         from qoslet.render.text.audit import draw
 
@@ -116,5 +138,5 @@ def _print(args: argparse.Namespace, plan: Plan, report: AuditReport) -> None:
     elif args.output == "sarif":
         emit(encode(documents.sarif_document(report)))
     else:
-        document = documents.audit_document(plan, report)
+        document = documents.audit_document(plan, report, repair)
         emit(encode(document) if args.output == "json" else encode_yaml(document))

@@ -15,13 +15,17 @@ from qoslet.errors import QosletError
 
 FORMAT = 1
 
+GUEST = "audit"
+"""The command of a journal of values in a tree of another manager, as of a kubelet."""
+
 CONTROL = "cgroup.subtree_control"
 """The v2 file that enables controllers for child cgroups; recorded as a value."""
 
 
 class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
     """The first line. Inodes are valid only on this boot and hierarchy. ``verb`` is the command:
-    the tree of ``apply`` stays, that of ``run`` ends with its process. ``driver`` wrote it."""
+    the tree of ``apply`` stays, that of ``run`` ends with its process, that of ``audit`` is another's.
+    ``driver`` wrote it."""
 
     boot: str
     hierarchy: str

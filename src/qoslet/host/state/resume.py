@@ -14,7 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.names import is_at_or_below
-from qoslet.core.reconcile.journal import Header, JournalState, ParsedJournal, damaged_lines, read
+from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
+from qoslet.core.reconcile.journal import (
+    GUEST,
+    Created,
+    CreateIntent,
+    Header,
+    JournalState,
+    ParsedJournal,
+    damaged_lines,
+    read,
+)
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import JOURNAL, UNREADABLE, escaped, is_of_pods
 from qoslet.host.state.journal_file import (
@@ -79,12 +89,12 @@ def open_journal(
         tree.hierarchy,
         state=state,
         boot=boot,
-        verb=verb or _verb_of(root, state),
+        verb=verb or verb_of(root, state),
         driver=driver,
         releasing=verb is None,
     )
     try:
-        _take_up(journal, tree, header, given, recorded)
+        _take_up(journal, tree, header, given or header.verb == GUEST, recorded)
         if journal.ledger.cgroups or journal.ledger.files:
             journal.reserve()
     except BaseException:
@@ -93,7 +103,7 @@ def open_journal(
     return journal
 
 
-def _verb_of(root: str, state: str) -> str:
+def verb_of(root: str, state: str) -> str:
     """What the tree at a root is of, by its journal."""
     folder = _opened(f"{state}/{escaped(root)}")
     if folder < 0:
@@ -102,7 +112,7 @@ def _verb_of(root: str, state: str) -> str:
         with suppress(OSError), open(f"/proc/self/fd/{folder}/{JOURNAL}", "rb") as file:
             if (header := read(file.readline()).header) is not None:
                 return header.verb
-        parts = _parts(folder, tuple)
+        parts = _parts(folder, root, tuple)
         return parts.parsed.header.verb if parts.parsed.header is not None else parts.verb
     finally:
         os.close(folder)
@@ -118,8 +128,8 @@ def _opened(path: str) -> int:
         raise CannotDo(f"cannot read the journal: {error.strerror}", where=path) from error
 
 
-def _parts(folder: int, recorded: Recorded) -> _Parts:
-    """What can be read of the journal in a folder. Raises ``CannotDo``."""
+def _parts(folder: int, root: str, recorded: Recorded) -> _Parts:
+    """What can be read of the journal of a root in a folder. Raises ``CannotDo``."""
     data, aside, name = contents(folder), False, JOURNAL
     parsed = read(data)
     damaged = damaged_lines(data) if parsed.bad else []
@@ -132,10 +142,20 @@ def _parts(folder: int, recorded: Recorded) -> _Parts:
     pods = lost or bool(parsed.bad)
     pods = pods and any(map(is_of_pods, os.listdir(folder)))
     verb = "run" if pods else "apply"
+    if not pods and _is_guests(parsed, root):
+        verb = GUEST
     known = lost and (
         _written_since_boot(folder, name if aside else JOURNAL) or (pods and bool(recorded()))
     )
     return _Parts(parsed, lost, known, aside, verb, damaged)
+
+
+def _is_guests(parsed: ParsedJournal, root: str) -> bool:
+    """Whether a journal without its header is about a tree of another manager: nothing of it may be
+    taken for ours."""
+    if any(isinstance(entry, CreateIntent | Created) for entry in parsed.entries):
+        return False
+    return bool(parsed.entries) or tree_owner(root) == KUBELET
 
 
 def _written_since_boot(folder: int, name: str) -> bool:
@@ -158,6 +178,9 @@ def _recovered(
     if parsed.bad:
         numbers = ", ".join(map(str, parts.damaged[:DAMAGED_SHOWN]))
         notes.append(f"{root}: {parsed.bad} torn or damaged lines of the journal (line {numbers})")
+    if (parts.parsed.header.verb if parts.parsed.header else parts.verb) == GUEST:
+        # the cgroups that stand there are another manager's, whatever their names and values
+        return notes
     standing = {path: tree.identity(path) or 0 for path in tree.below(root)}
     others = {path: tree.identity(path) for path in written_elsewhere(ledger, root)}
     standing |= {path: inode for path, inode in others.items() if inode is not None}
@@ -189,7 +212,7 @@ def _take_up(
     journal: JournalFile, tree: Owned, header: Header, given: bool, recorded: Recorded
 ) -> None:
     """What the journal says that still stands; written anew where it says anything else."""
-    parts = _parts(journal.folder, recorded)
+    parts = _parts(journal.folder, header.root, recorded)
     old, ledger, root = parts.parsed, journal.ledger, header.root
     before = parts.header_like(header)
     same = before is not None and same_place(before, header)
@@ -284,13 +307,13 @@ def read_journal(
     parts: _Parts | None = None
     if folder >= 0:
         try:
-            parts = _parts(folder, recorded)
+            parts = _parts(folder, root, recorded)
         finally:
             os.close(folder)
         before = parts.header_like(header)
         if before is not None and same_place(before, header):
             ledger.add(parts.parsed.entries)
-            header = before
+            header, given = before, given or before.verb == GUEST
             if parts.parsed.bad or parts.lost:
                 _recovered(ledger, parts, tree, root, given, recorded)
     prune(ledger, tree)

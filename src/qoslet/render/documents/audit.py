@@ -5,7 +5,8 @@ Source: OASIS SARIF 2.1.0; the JUnit schema that Jenkins and GitLab read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.render.documents.plan import API_VERSION, Document, node_block
@@ -14,13 +15,69 @@ from qoslet.version import VERSION
 
 if TYPE_CHECKING:
     from qoslet.core.audit.finding import AuditReport, Finding
+    from qoslet.core.audit.repairs import NotRepaired
+    from qoslet.core.reconcile.steps import Outcome
     from qoslet.core.resources.cgroup_tree import Plan
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def audit_document(plan: Plan, report: AuditReport) -> Document:
-    """The document."""
+class Repair(Protocol):
+    """What ``audit --fix`` did, or would do; ``root`` names its journal."""
+
+    @property
+    def root(self) -> str:
+        """The cgroup root that ``release`` takes."""
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        """The steps that were tried."""
+
+    @property
+    def left(self) -> Sequence[NotRepaired]:
+        """The findings that are for others."""
+
+    @property
+    def waiting(self) -> Sequence[str]:
+        """Limits that wait for usage to fall."""
+
+    @property
+    def commands(self) -> Sequence[str]:
+        """The shell lines of a dry run."""
+
+
+def repair_block(done: Repair, dry_run: bool) -> Document:
+    """What was repaired, as ``repair`` of the document."""
+    return {
+        "root": done.root,
+        "dryRun": dry_run,
+        "steps": [
+            {
+                "path": one.step.path,
+                "file": one.step.file,
+                "value": one.step.value,
+                "error": one.error,
+            }
+            for one in done.outcomes
+        ],
+        "left": [
+            {
+                "verdict": one.finding.verdict,
+                "path": one.finding.path,
+                "file": one.finding.file,
+                "reason": one.reason,
+                "fix": one.finding.fix,
+            }
+            for one in done.left
+        ],
+        "waiting": list(done.waiting),
+        "commands": list(done.commands),
+    }
+
+
+def audit_document(plan: Plan, report: AuditReport, repair: Document | None = None) -> Document:
+    """The document; ``repair`` is what was repaired before."""
+    more = {} if repair is None else {"repair": repair}
     return {
         "apiVersion": API_VERSION,
         "kind": "Audit",
@@ -33,6 +90,7 @@ def audit_document(plan: Plan, report: AuditReport) -> Document:
         ],
         "findings": [_row(one) for one in report.findings],
         "notes": list(report.notes),
+        **more,
     }
 
 

@@ -1,0 +1,91 @@
+"""Which findings qoslet may repair: values that the owner of a cgroup would write itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from qoslet.core.audit.finding import Finding, Verdict
+from qoslet.core.audit.live import SUBTREE
+from qoslet.core.audit.processes import OOM
+from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.steps import Step
+from qoslet.core.resources.cgroup_tree import Plan
+
+VALUES: frozenset[Verdict] = frozenset(("drift", "latent", "stale", "weights"))
+"""Verdicts that a written value ends."""
+
+
+class NotRepaired(Struct, frozen=True):
+    """A finding that is left to others, and why."""
+
+    finding: Finding
+    reason: str
+
+
+class Repairs(Struct, frozen=True):
+    """``controllers`` are enabled first, parents first: values below them come with the next audit.
+    ``latent`` are the rows whose file is right, while the unit's property is not."""
+
+    controllers: tuple[Step, ...]
+    rows: tuple[Difference, ...]
+    latent: frozenset[tuple[str, str]]
+    left: tuple[NotRepaired, ...]
+    commands: tuple[str, ...]
+    """The shell lines that would do it by hand."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The cgroups in which something is to be written."""
+        steps = {step.path for step in self.controllers}
+        return frozenset(steps.union(row.path for row in self.rows))
+
+
+def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
+    """What of the findings of a plan can be repaired. Those that do not count are left out."""
+    planned = {cgroup.name: cgroup for cgroup in plan.cgroups}
+    controllers, rows, latent = list[Step](), list[Difference](), set[tuple[str, str]]()
+    left, commands = list[NotRepaired](), list[tuple[int, str]]()
+    for one in findings:
+        if not one.counts:
+            continue
+        reason = _reason(one, plan, one.name in planned)
+        if reason:
+            left.append(NotRepaired(one, reason))
+            continue
+        file = one.file or ""
+        commands.append((0 if file == SUBTREE else 1, one.fix or ""))
+        if file == SUBTREE:
+            added = set((one.expected or "").split()) - set((one.found or "").split())
+            text = " ".join(f"+{name}" for name in sorted(added))
+            controllers.append(Step("set", one.path, SUBTREE, text, why=one.verdict))
+            continue
+        settings = {setting.file: setting for setting in planned[one.name].settings}
+        value = settings[file].value if file in settings else one.expected
+        rows.append(Difference(one.path, "differs", file, value, one.found, one.verdict))
+        if one.verdict == "latent":
+            latent.add((one.path, file))
+    controllers.sort(key=lambda step: (step.path.count("/"), step.path))
+    lines = tuple(text for _, text in sorted(commands, key=lambda pair: pair[0]) if text)
+    return Repairs(tuple(controllers), tuple(rows), frozenset(latent), tuple(left), lines)
+
+
+def _reason(one: Finding, plan: Plan, planned: bool) -> str:
+    """Why a finding is left alone; empty where it is repaired."""
+    if one.file == OOM:
+        return "programs may set it themselves: qoslet changes no process"
+    if one.verdict == "controller" and planned:
+        if plan.node.driver == "systemd":
+            return "systemd enables controllers as its units need them"
+        return ""
+    if one.verdict in VALUES and one.file is not None and planned:
+        return "" if one.expected is not None and one.found is not None else one.hint
+    match one.verdict:
+        case "missing":
+            return one.hint or "its creator makes it again"
+        case "foreign" | "orphan" | "stale":
+            return "qoslet removes no cgroup and ends no process that it did not create"
+        case "driver":
+            return "a node changes its driver only with a restart"
+    return "the plan has no value for it"

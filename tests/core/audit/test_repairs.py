@@ -1,0 +1,82 @@
+"""Which findings ``audit --fix`` may repair, and with which values."""
+
+from __future__ import annotations
+
+import pytest
+
+from qoslet.core.audit.live import SUBTREE
+from qoslet.core.audit.repairs import repairs
+from tests.core.audit.trees import (
+    added,
+    changed,
+    look,
+    plan_of,
+    tree_of,
+    units_of,
+    without,
+    written,
+)
+from tests.core.audit.verdicts import SETUPS, first
+from tests.core.audit.verdicts import folder as folder
+
+
+@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
+def test_values_of_planned_cgroups_are_repaired(folder: str, hierarchy: str, driver: str) -> None:
+    plan = plan_of(folder, hierarchy, driver)
+    file, limit = ("cpu.shares", "memory.limit_in_bytes")
+    if hierarchy == "v2":
+        file, limit = "cpu.weight", "memory.high"
+    pod = first(plan, "pod")
+    value = next(one.value for one in pod.settings if one.file == file)
+    besteffort = next(
+        one for one in plan.cgroups if one.level == "pod" and "besteffort" in one.name
+    )
+    live = written(tree_of(plan), pod.path or "", file, "77")
+    live = written(live, besteffort.path or "", limit, "40960000")
+    done = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
+    fresh = "-1" if hierarchy == "v1" else "max"
+    assert {(one.path, one.file, one.wanted) for one in done.rows} == {
+        (pod.path, file, value),
+        (besteffort.path, limit, fresh),
+    }
+    assert (done.left, done.controllers) == ((), ())
+    assert len(done.commands) == 2
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_what_belongs_to_others_is_left_with_a_reason(folder: str, hierarchy: str) -> None:
+    plan = plan_of(folder, hierarchy)
+    pod, container = first(plan, "pod"), first(plan, "container")
+    live = tree_of(plan)
+    live = without(live, container.path or "")
+    live = added(live, f"{pod.path}/x", processes=2)
+    live = added(live, f"{pod.path.rpartition('/')[0] if pod.path else ''}/podffff-1", processes=1)
+    other = next(one for one in plan.cgroups if one.level == "container" and one is not container)
+    live = changed(live, other.path or "", oom_score_adj=(-5,))
+    done = repairs(plan, look(plan, live).findings)
+    assert (done.rows, done.controllers, done.commands) == ((), (), ())
+    assert {"missing", "foreign", "orphan", "drift"} == {one.finding.verdict for one in done.left}
+    assert all(one.reason for one in done.left)
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+def test_controllers_are_systemds_under_systemd(folder: str, driver: str) -> None:
+    plan = plan_of(folder, "v2", driver)
+    pod = first(plan, "pod")
+    live = written(tree_of(plan), pod.path or "", SUBTREE, "memory pids cpuset hugetlb")
+    done = repairs(plan, look(plan, live).findings)
+    if driver == "systemd":
+        assert (done.controllers, len(done.left)) == ((), 1)
+    else:
+        assert [(one.path, one.value) for one in done.controllers] == [(pod.path, "+cpu")]
+
+
+def test_a_latent_value_is_set_as_a_property_again(folder: str) -> None:
+    plan = plan_of(folder, "v2", "systemd")
+    pod, live = first(plan, "pod"), tree_of(plan)
+    units = units_of(plan, live)
+    units[pod.unit or ""] = {**units[pod.unit or ""], "CPUWeight": "77"}
+    done = repairs(plan, look(plan, live, units).findings)
+    assert done.latent == {(pod.path, "cpu.weight")}
+    assert [one.file for one in done.rows] == ["cpu.weight"]
+    assert done.commands[0].startswith("systemctl set-property --runtime")
