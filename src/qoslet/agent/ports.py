@@ -346,15 +346,19 @@ class ProactiveReclaim(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether it reclaims from some cgroup: no other one can be begun."""
+        """Whether it reclaims from so many cgroups that no other one can be begun."""
 
     def begin(self, path: str, amount: int) -> str:
-        """Begin to reclaim so many bytes, in small amounts and for a moment. Returns what went
-        wrong, empty if nothing; nothing is begun while it is busy."""
+        """Begin to reclaim so many bytes, in small amounts and for a moment; a reclaim of this cgroup
+        that is running goes on instead. Returns what went wrong, empty if nothing; nothing is begun
+        while it is busy."""
 
     def refused(self, path: str) -> bool:
-        """Whether the last reclaim was of this cgroup and is over, and the kernel could free
-        nothing of what was asked for."""
+        """Whether the last reclaim of this cgroup is over, and the kernel could free nothing of what
+        was asked for."""
+
+    def forget(self, path: str) -> None:
+        """Drop what is known of a cgroup's last reclaim."""
 
 
 class CounterFile(Protocol):

@@ -37,7 +37,10 @@ class Cold:
         return self.wrong
 
     def refused(self, path: str) -> bool:
-        return self.refuses and bool(self.asked) and self.asked[-1][0] == path
+        return self.refuses and path in [asked for asked, _ in self.asked]
+
+    def forget(self, path: str) -> None:
+        self.asked = [one for one in self.asked if one[0] != path]
 
 
 class Read(SimMemory):
@@ -65,6 +68,8 @@ class Throttled(Bench):
     """A node of 2 GiB of which ``available`` MiB can be had. Groups hold what they are told;
     those in ``pushing`` meet their memory.high all the time."""
 
+    reads = Read
+
     def __init__(self, mode: Mode = "act", *, reclaim: bool = True) -> None:
         self.available = 1500
         self.pushing: set[str] = set()
@@ -76,7 +81,7 @@ class Throttled(Bench):
         super().__init__("v2", config=config, gates={"MemoryQoS": True})
 
     def begin(self) -> None:
-        self.memory: Read = Read(self.kernel, self.clock.monotonic, TOTAL)
+        self.memory: Read = self.reads(self.kernel, self.clock.monotonic, TOTAL)
         self.memory.machine = replace(self.memory.machine, scanned=0, stolen=0)
         self.reconciler = Reconciler(
             self.config,
@@ -233,16 +238,14 @@ def test_page_cache_that_sockets_hold_is_not_believed(asked: bool) -> None:
     bench.stolen[path] = 0
     said = bench.time(3)
     assert bench.high(path) == "max"
-    assert [path for path, _ in bench.cold.asked] == [path] * asked
+    assert bench.cold.asked == [(path, HIGH // 32)] * asked, "once, for a small amount"
     if asked:
-        assert bench.cold.asked[0][1] == HIGH // 32, "a small amount"
-        assert "233.0 MiB of it look reclaimable, asking the kernel for 7.6 MiB" in said[0]
-        assert "; the kernel was asked to reclaim and could free nothing" in said[1]
+        assert "; the kernel was asked to reclaim and could free nothing" in said[0]
     assert (
         "removed memory.high of d/server/app: stalled at memory.high: up to memory.max" in said[-1]
     )
     assert "nothing freed for" in said[-1]
-    assert len(said) == 1 + asked
+    assert len(said) == 1, "a small question is no decision"
 
 
 def test_several_stalls_are_answered_at_once() -> None:

@@ -122,6 +122,15 @@ def steady(count: int = 6, **values: Any) -> list[MemorySample]:
     return [sample(at / 2, **values) for at in range(count)]
 
 
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_recorded_loads_on_a_machine_that_looks_every_two_seconds(file: Path) -> None:
+    looks = looks_of(file)
+    stalled = [look.sample.at for look, t in verdicts(looks, 4) if t.verdict.state == "stalled"]
+    assert bool(stalled) is (file.stem in STALLS)
+    if stalled:
+        assert stalled[0] - fast(looks) <= LATE + 2
+
+
 def test_two_comparisons_have_to_agree() -> None:
     assert [after(*steady(n)).verdict.state for n in (1, 2, 3)] == [
         "calm",
@@ -129,6 +138,11 @@ def test_two_comparisons_have_to_agree() -> None:
         "stalled",
     ]
     assert after(*steady(2)).candidate == "stalled"
+
+
+def test_one_comparison_over_a_long_time_is_enough() -> None:
+    assert after(sample(0), sample(1.4)).verdict.state == "calm"
+    assert after(sample(0), sample(1.6)).verdict.state == "stalled"
 
 
 def test_one_that_gets_on_in_between_is_not_stalled() -> None:

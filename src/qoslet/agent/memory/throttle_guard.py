@@ -21,7 +21,7 @@ from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.rows import TrackedCgroup, WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
-from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide
+from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
 from qoslet.core.pressure.throttle_guard import HighOverride
@@ -151,19 +151,36 @@ class Guard:
         watched = self._watched.setdefault(path, WatchedCgroup(group, planned))
         watched.cgroup, watched.planned, watched.read_at = group, planned, now
         room = throttle_stall.swap_headroom(sample, node.swap_free)
-        watched.tracker = throttle_stall.track_sample(watched.tracker, sample, room, self._tuning)
+        watched.tracker = throttle_stall.track_sample(
+            watched.tracker, sample, room, self._tuning, refused=self._refused(path, watched)
+        )
         self._check_override(path, watched, sample, room)
         state = watched.tracker.verdict.state
         if state == "stalled" and (now >= watched.blocked_until or self._refused(path, watched)):
             self._answer(path, watched, sample, node)
         if state != "stalled":
-            watched.queued_since = watched.asked_at = None
+            watched.queued_since = None
+            if not watched.tracker.ask:
+                watched.asked_at = None
+            elif self._mode(worker) == "act":
+                self._ask(path, watched)
         if state != "calm":
             watched.calm_since = None
         elif watched.calm_since is None:
             watched.calm_since = now
         elif now - watched.calm_since >= CALM_SECONDS and path not in self._actions.overrides:
             self._forget(path)
+
+    def _ask(self, path: str, watched: WatchedCgroup) -> None:
+        """At the first sample without progress, ask the kernel for a little: if it can free nothing,
+        the next sample decides. That is no decision yet, and not logged."""
+        signs = watched.tracker.verdict.signals
+        if self._reclaim is None or self._reclaim.busy or watched.asked_at is not None:
+            return
+        amount = 0 if signs is None else probe_bytes(signs, self._policy)
+        if amount and not self._reclaim.begin(path, amount):
+            watched.asked_at = self._context.now
+            watched.blocked_until = watched.asked_at + RECLAIM_SECONDS
 
     def _refused(self, path: str, watched: WatchedCgroup) -> bool:
         """Whether the kernel was asked to reclaim from the cgroup and could free nothing."""
@@ -359,6 +376,8 @@ class Guard:
         """Stop watching a cgroup."""
         self._watched.pop(path, None)
         self._actions.drop(path)
+        if self._reclaim is not None:
+            self._reclaim.forget(path)
 
 
 def planned_high(group: Cgroup) -> int | None:

@@ -24,7 +24,7 @@ from qoslet.core.pressure.throttle_guard import (
     HighOverride,
     lowered_high,
 )
-from qoslet.core.pressure.throttle_stall import StallVerdict, mib
+from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict, mib
 
 Answer = Literal["reclaim", "raise", "limit", "end", "lower", "restore", "none"]
 """``limit`` lifts memory.high, so that the kernel kills at memory.max. ``lower`` takes back a part of
@@ -107,12 +107,18 @@ def answer(
     return GuardDecision("none", f"no memory to grant, {has}, and no container to kill")
 
 
+def probe_bytes(signs: StallSignals, policy: GuardPolicy = GUARD_POLICY) -> int:
+    """Bytes that the kernel is asked for to learn whether memory that looks reclaimable is; 0 if
+    there is too little to ask for."""
+    amount = max(policy.min_reclaim_bytes, int(signs.high * policy.probe_ratio))
+    return min(amount, signs.reclaimable) if signs.reclaimable >= policy.min_reclaim_bytes else 0
+
+
 def _reclaim(verdict: StallVerdict, reclaimable: int, policy: GuardPolicy) -> GuardDecision:
     """Ask the kernel: for all that is reclaimable, or for a little where that is in doubt."""
     if not verdict.doubtful or verdict.signals is None:
         return GuardDecision("reclaim", f"{mib(reclaimable)} of it are reclaimable", reclaimable)
-    amount = max(policy.min_reclaim_bytes, int(verdict.signals.high * policy.probe_ratio))
-    amount = min(amount, reclaimable)
+    amount = probe_bytes(verdict.signals, policy)
     because = f"{mib(reclaimable)} of it look reclaimable, asking the kernel for {mib(amount)}"
     return GuardDecision("reclaim", because, amount)
 
@@ -155,7 +161,7 @@ class Resolution(Struct, frozen=True):
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
     """What to do about a stalled cgroup. Lowers each other cgroup at most once."""
     override = situation.override
-    if situation.reclaim == "absent":
+    if situation.reclaim == "absent" or situation.refused:
         override = replace(override, reclaimed=True)
     found = _search(situation, override, policy)
     assert found.decision is not None

@@ -3,8 +3,9 @@
 Above ``memory.high`` the kernel reclaims and throttles, and never kills. Where what is above it
 cannot be taken back (anonymous memory without swap, next to no page cache), throttling cannot
 help: the cgroup never gets on. ``high`` events and pressure do not tell this from
-reclaim that works; what reclaim achieves does. Memory that only looks reclaimable is believed for
-``patience_seconds`` after the last progress, CPU time for ``busy_seconds``.
+reclaim that works; what reclaim achieves does. Memory that only looks reclaimable is believed until
+the kernel was asked for a little of it and refused, else for ``patience_seconds`` after the last
+progress, CPU time for ``busy_seconds``.
 Source: mm/memcontrol.c mem_cgroup_handle_over_high, Documentation/admin-guide/cgroup-v2.rst.
 """
 
@@ -49,6 +50,8 @@ class StallTuning(Struct, frozen=True):
     """Time between them, at most."""
     agreeing_comparisons: int = 2
     """Comparisons in a row that must agree before a cgroup counts as stalled."""
+    sufficient_seconds: float = 1.5
+    """Time between two samples from which one comparison is enough."""
     busy_seconds: float = 10.0
     """Time without progress after which a cgroup that computes, or that reads back at once what
     reclaim takes, counts as stalled, too."""
@@ -121,7 +124,8 @@ class StallTracker(Struct, frozen=True):
     """The history of a cgroup: samples, oldest first; ``streak`` comparisons in a row said
     ``candidate``. ``crossed_at`` is the last sample with a new ``high`` event, ``progress_at`` the
     last one with a sign of progress, ``freed_at`` with memory freed; each is the first sample if
-    there was none."""
+    there was none. ``ask``: the last sample showed no progress of a cgroup in which reclaim may find
+    memory, so that the kernel's answer would decide."""
 
     samples: tuple[MemorySample, ...] = ()
     candidate: StallState = "calm"
@@ -129,6 +133,7 @@ class StallTracker(Struct, frozen=True):
     crossed_at: float | None = None
     progress_at: float = 0.0
     freed_at: float = 0.0
+    ask: bool = False
     verdict: StallVerdict = StallVerdict()
 
 
@@ -157,10 +162,16 @@ def swap_headroom(sample: MemorySample, free: int) -> int:
 
 
 def track_sample(
-    track: StallTracker, sample: MemorySample, swap_room: int, tuning: StallTuning = STALL_TUNING
+    track: StallTracker,
+    sample: MemorySample,
+    swap_room: int,
+    tuning: StallTuning = STALL_TUNING,
+    *,
+    refused: bool = False,
 ) -> StallTracker:
     """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high
-    changed, or a counter went back. ``swap_room`` is as of ``swap_headroom``."""
+    changed, or a counter went back. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
+    last progress the kernel was asked to reclaim, and freed nothing."""
     samples = track.samples
     last = samples[-1] if samples else None
     at = sample.at
@@ -179,7 +190,7 @@ def track_sample(
     signs = _signals(before, sample, swap_room, progress)
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
-    judged = _judge(signs, progress, track, tuning)
+    judged = _judge(signs, progress, track, tuning, refused=refused)
     if judged.progress:
         track = replace(track, progress_at=at)
     signs = replace(
@@ -187,12 +198,13 @@ def track_sample(
     )
     streak = track.streak + 1 if judged.state == track.candidate else 1
     verdict = track.verdict
-    if streak >= tuning.agreeing_comparisons or judged.state != "stalled":
+    certain = refused or signs.seconds >= tuning.sufficient_seconds
+    if certain or streak >= tuning.agreeing_comparisons or judged.state != "stalled":
         begun = verdict.since if verdict.state == judged.state else before.at
         verdict = StallVerdict(
             judged.state, begun, judged.because, signs, track.freed_at, judged.doubtful
         )
-    return replace(track, candidate=judged.state, streak=streak, verdict=verdict)
+    return replace(track, candidate=judged.state, streak=streak, ask=judged.ask, verdict=verdict)
 
 
 def _calm(at: float) -> StallVerdict:
@@ -219,17 +231,23 @@ def _compared(
 
 
 class _Judgement(Struct, frozen=True):
-    """What one comparison says, the fact that decides, whether that is a sign of progress, and
-    whether memory looks reclaimable."""
+    """What one comparison says, the fact that decides, whether that is a sign of progress, whether
+    memory looks reclaimable, and whether the kernel's answer would decide."""
 
     state: StallState
     because: str
     progress: bool = False
     doubtful: bool = False
+    ask: bool = False
 
 
 def _judge(
-    signs: StallSignals, progress: ReclaimProgress, track: StallTracker, tuning: StallTuning
+    signs: StallSignals,
+    progress: ReclaimProgress,
+    track: StallTracker,
+    tuning: StallTuning,
+    *,
+    refused: bool,
 ) -> _Judgement:
     """What one comparison says. Each answer but ``stalled`` needs a sign of progress, or ends."""
     now = track.samples[-1].at
@@ -246,14 +264,17 @@ def _judge(
     if idle < tuning.busy_seconds:
         if _computes(progress, tuning):
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs")
-        if progress.thrashing and progress.stolen >= freed_enough(signs.high):
-            return _Judgement("reclaiming", "what reclaim takes is read back at once")
-    if not exhausted and idle < tuning.patience_seconds:
-        return _Judgement("reclaiming", f"{looks}, nothing was freed for {idle:.1f} s")
+        returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
+        if returns and not refused:
+            because = "what reclaim takes is read back at once"
+            return _Judgement("reclaiming", because, ask=not exhausted)
     if exhausted:
         return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
+    if idle < tuning.patience_seconds and not refused:
+        because = f"{looks}, nothing was freed for {idle:.1f} s"
+        return _Judgement("reclaiming", because, ask=True)
     because = f"of {mib(signs.current)}, {looks} by their kind, but nothing was freed"
-    return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True)
+    return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True, ask=True)
 
 
 def _computes(progress: ReclaimProgress, tuning: StallTuning) -> bool:

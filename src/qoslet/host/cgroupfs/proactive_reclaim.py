@@ -1,4 +1,4 @@
-"""Reclaims memory through ``memory.reclaim``, in a thread and in small amounts: the write itself
+"""Reclaims memory through ``memory.reclaim``, in threads and in small amounts: the write itself
 blocks while the kernel works.
 
 Source: Documentation/admin-guide/cgroup-v2.rst memory.reclaim (5.19).
@@ -20,49 +20,59 @@ MAX_SECONDS = 1.0
 """After which no further one is begun."""
 MAX_FRUITLESS = 2
 """Writes without success after which it is given up."""
+MAX_RUNNING = 4
+"""Cgroups that are reclaimed from at once: each costs a CPU while it lasts."""
 
 
 class KernelReclaim:
-    """Matches ``agent.ports.ProactiveReclaim``, one cgroup at a time. ``hierarchy`` and ``mounts``
-    are as for ``cgroupfs.layout_of``."""
+    """Matches ``agent.ports.ProactiveReclaim``, ``MAX_RUNNING`` cgroups at a time. ``hierarchy`` and
+    ``mounts`` are as for ``cgroupfs.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")
-        self._busy = False
-        self._refused = ""
+        self.running: set[str] = set()
+        self._refused: set[str] = set()
 
     @property
     def busy(self) -> bool:
-        """Whether a reclaim is running."""
-        return self._busy
+        """Whether so many reclaims are running that none can be begun."""
+        return len(self.running) >= MAX_RUNNING
 
     def begin(self, path: str, amount: int) -> str:
-        """Start to reclaim so many bytes. Returns the error, empty if none."""
+        """Start to reclaim so many bytes; one of this cgroup that is running goes on instead. Returns
+        the error, empty if none."""
         import threading
 
-        if self._busy:
-            return f"{RECLAIM}: another reclaim is running"
+        if path in self.running:
+            return ""
+        self._refused.discard(path)
+        if self.busy:
+            return f"{RECLAIM}: {MAX_RUNNING} others are running"
         if self._tree is None:
             return "no memory controller"
         try:
             descriptor = self._tree.open_to_write(path, RECLAIM)
         except OSError as error:
             return f"{RECLAIM}: {error.strerror}"
-        self._busy, self._refused = True, ""
+        self.running.add(path)
         thread = threading.Thread(
             target=self._run, args=(path, descriptor, amount), name="reclaim", daemon=True
         )
         try:
             thread.start()
         except RuntimeError as error:
-            self._busy = False
+            self.running.discard(path)
             os.close(descriptor)
             return f"cannot start a thread: {error}"
         return ""
 
     def refused(self, path: str) -> bool:
-        """Whether every write of the last reclaim failed with EAGAIN, and it was of this cgroup."""
-        return not self._busy and self._refused == path
+        """Whether the last reclaim of this cgroup is over, and every write failed with EAGAIN."""
+        return path not in self.running and path in self._refused
+
+    def forget(self, path: str) -> None:
+        """Drop the answer for a cgroup."""
+        self._refused.discard(path)
 
     def _run(self, path: str, descriptor: int, amount: int) -> None:
         """Write until enough is reclaimed, the time is over, or nothing more comes."""
@@ -79,6 +89,7 @@ class KernelReclaim:
                     fruitless += 1
                 amount -= WRITE_BYTES
         finally:
-            self._refused = path if fruitless and not fruitful else ""
-            self._busy = False
+            if fruitless and not fruitful:
+                self._refused.add(path)
             os.close(descriptor)
+            self.running.discard(path)

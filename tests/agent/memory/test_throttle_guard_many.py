@@ -1,0 +1,55 @@
+"""Many stalls at memory.high at once, on a machine on which each look takes its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qoslet.core.memory.sample import MemorySample
+from tests.agent.memory.test_throttle_guard import Read, Throttled
+
+
+class SlowRead(Read):
+    """Each look at a group takes ``seconds``."""
+
+    clock: Any = None
+    seconds = 0.0
+
+    def sample(self, path: str) -> MemorySample | None:
+        if self.clock is not None and not self.telling:
+            self.clock.now += self.seconds
+        return super().sample(path)
+
+
+class SlowThrottled(Throttled):
+    """A machine on which each look at a group takes its time."""
+
+    reads = SlowRead
+
+
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_ten_stalls_are_answered_as_soon_as_one_on_a_slow_machine(doubtful: bool) -> None:
+    waited = {}
+    for count in (1, 10):
+        bench = SlowThrottled()
+        bench.available, bench.cold.refuses = 8000, True
+        paths = [bench.pod(f"p{number}") for number in range(count)]
+        for path in paths:
+            bench.holds(path, 250 if not doubtful else 200, cache=50 if doubtful else 0)
+            bench.pushing.add(path)
+        assert isinstance(bench.memory, SlowRead)
+        bench.memory.clock, bench.memory.seconds = bench.clock, 0.03
+        begun, answered = bench.clock.now, dict[str, float]()
+        while len(answered) < count and bench.clock.now < begun + 20:
+            bench.time(0.05, 0.05)
+            for path in paths:
+                if bench.high(path) == "max":
+                    answered.setdefault(path, bench.clock.now - begun)
+        waited[count] = answered
+    assert len(waited[10]) == 10
+    assert max(waited[10].values()) <= 3.0
+    assert max(waited[10].values()) - max(waited[1].values()) <= 1.2, "what reading them takes"
+    assert max(waited[10].values()) - min(waited[10].values()) <= 0.6, (
+        "one does not wait for another"
+    )
