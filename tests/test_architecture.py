@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,6 +112,45 @@ def test_core_neither_reads_nor_prints() -> None:
 @pytest.mark.parametrize("text", ["open('x')", "print(1)", "f = input", "eval('1')", "exec('')"])
 def test_the_check_for_impure_calls_bites(text: str) -> None:
     assert list(impure_calls(ast.parse(text)))
+
+
+def section(title: str) -> str:
+    """The text below a heading of the page."""
+    page = (ROOT / "docs/explanation/architecture.md").read_text()
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def defined(tree: ast.Module) -> Iterator[str]:
+    """Names that a module defines at its top."""
+    for node in tree.body:
+        if isinstance(node, Function | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (one.id for one in targets if isinstance(one, ast.Name))
+
+
+def test_what_the_page_says_to_look_at_is_there() -> None:
+    rows = re.findall(r"\| `(\w+)` \| `([\w/]+\.py)` \|$", section("Where is it?"), re.MULTILINE)
+    assert len(rows) == section("Where is it?").strip().count("\n") - 1
+    assert not [row for row in rows if row[0] not in defined(tree_of(SOURCE / row[1]))]
+
+
+def test_the_page_has_the_rooms_of_the_contracts() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    rooms = {
+        one["containers"][0].rpartition(".")[2]: " ".join(one["layers"]).replace(" | ", " ")
+        for one in contracts
+        if "containers" in one
+    }
+    page = section("Directions")
+    told = {
+        name: re.sub(r" \| |[()]", " ", layers).split()
+        for name, layers in re.findall(r"^(\w+) +([\w(][^>\n]*)$", page, re.MULTILINE)
+        if name in rooms
+    }
+    assert told == {name: layers.split() for name, layers in rooms.items()}
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "docs", "bench"])

@@ -1,4 +1,5 @@
-"""Calls to systemd's manager over D-Bus: many at once, jobs awaited, a lost bus found again.
+"""Calls to systemd's manager over D-Bus, also while it restarts: many at once, jobs awaited, a lost
+bus found again.
 
 Matches no port: ``host.systemd.unit_driver`` speaks through it. The connection belongs to a loop of its own that
 turns only while somebody waits, so the program stays single-threaded. dbus-fast is imported with
