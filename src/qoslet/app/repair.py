@@ -54,7 +54,7 @@ class Repaired(Struct, frozen=True):
     def is_done(self) -> bool:
         """Whether every step worked and nothing of warning or above is left."""
         failed = any(one.error is not None for one in self.outcomes)
-        return not failed and self.report.is_clean
+        return not failed and not any(one.counts for one in self.report.findings)
 
 
 def repair(look: Look, choose: Choose, *, dry_run: bool) -> Repaired:
