@@ -1,4 +1,4 @@
-"""Many stalls at memory.high at once, on a machine on which each look takes its time."""
+"""Many stalls at memory.high at once on a machine on which each look takes its time, and a trickle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qoslet.core.memory.sample import MemorySample
-from tests.agent.memory.test_throttle_guard import Read, Throttled
+from tests.agent.memory.test_throttle_guard import HIGH, Read, Throttled
 
 
 class SlowRead(Read):
@@ -53,3 +53,20 @@ def test_ten_stalls_are_answered_as_soon_as_one_on_a_slow_machine(doubtful: bool
     assert max(waited[10].values()) - min(waited[10].values()) <= 0.6, (
         "one does not wait for another"
     )
+
+
+def test_a_load_that_trickles_over_its_memory_high_once_does_not_lose_it() -> None:
+    bench = Throttled()
+    path = bench.pod("trickle")
+    for amount in (241, 242, 243, 244):
+        bench.stalls(path, amount)
+        bench.time(2)
+    assert bench.high(path) == "max"
+    bench.pushing.clear()
+    bench.holds(path, 232)
+    assert bench.time(110) == []
+    (said,) = bench.time(20)
+    assert (
+        "restored the planned memory.high of d/trickle/app: usage below memory.high for 12" in said
+    )
+    assert bench.high(path) == str(HIGH)

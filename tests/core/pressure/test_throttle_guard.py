@@ -120,6 +120,19 @@ def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
     assert with_fit(hold, sample, 0).fits_since is None
 
 
+def test_a_load_that_settles_just_below_gets_its_value_back_later() -> None:
+    hold = HighOverride(243 * MIB, UNLIMITED, 0.0, 1, 1)
+    _, sample = stalled(used=233)
+    hold = with_fit(hold, sample, 0)
+    assert (hold.fits_since, hold.close_since) == (None, sample.at)
+    assert not may_restore(hold, sample.at + 4 * GUARD_POLICY.min_raised_seconds - 1)
+    assert may_restore(hold, sample.at + 4 * GUARD_POLICY.min_raised_seconds)
+    often = with_fit(HighOverride(243 * MIB, UNLIMITED, 0.0, 1, 9), sample, 0)
+    assert may_restore(often, sample.at + GUARD_POLICY.max_raised_seconds)
+    _, over = stalled(used=244)
+    assert with_fit(hold, over, 0).close_since is None, "a trickle over it begins the time again"
+
+
 def test_what_is_taken_back_leaves_what_is_used_and_the_least_step() -> None:
     hold = HighOverride(243 * MIB, UNLIMITED, 0.0, 1, 1)
     assert lowered_high(hold, stalled(used=200)[1]) == 259 * MIB

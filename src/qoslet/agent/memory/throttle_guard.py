@@ -207,7 +207,8 @@ class Guard:
             if sample.at - override.changed_at > self._policy.forget_seconds:
                 self._actions.drop(path)
         elif throttle_guard.may_restore(override, sample.at, self._policy):
-            because = f"usage below memory.high for {throttle_guard.raised_seconds(override, self._policy):.0f} s"
+            since = override.fits_since or override.close_since or sample.at
+            because = f"usage below memory.high for {sample.at - since:.0f} s"
             error = self._actions.restore_high(path, because)
             if not (error and self._was_logged(watched, f"restore{error}")):
                 self._record(

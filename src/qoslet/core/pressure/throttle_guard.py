@@ -41,6 +41,10 @@ class GuardPolicy(Struct, frozen=True):
     """Time without a raise after which the number of raises is forgotten."""
     fits_ratio: float = 0.9
     """Share of the planned value below which the unreclaimable memory fits again."""
+    close_fit_ratio: float = 0.97
+    """Share of it below which it fits closely: a load that settles there has to stay for
+    ``close_fit_factor`` times as long."""
+    close_fit_factor: int = 4
     log_repeat_seconds: float = 60.0
     """Time before the same decision is logged again."""
     queue_seconds: float = 0.5
@@ -53,7 +57,7 @@ GUARD_POLICY = GuardPolicy()
 class HighOverride(Struct, frozen=True):
     """A memory.high that the guard has changed, or changed back. Times are monotonic seconds.
     ``reclaimed``: the kernel was asked to reclaim; ``fits_since``: since when the cgroup would fit
-    below the planned value again."""
+    below the planned value again, ``close_since``: or closely."""
 
     planned: int
     value: int
@@ -62,6 +66,7 @@ class HighOverride(Struct, frozen=True):
     raises: int = 0
     reclaimed: bool = False
     fits_since: float | None = None
+    close_since: float | None = None
 
     @property
     def raised(self) -> bool:
@@ -82,9 +87,17 @@ def with_fit(
 ) -> HighOverride:
     """The override after one more sample: whether the cgroup would fit again, and since when."""
     unreclaimable = sample.current - reclaimable_bytes(sample, swap_room)
-    if unreclaimable >= override.planned * policy.fits_ratio:
-        return override if override.fits_since is None else replace(override, fits_since=None)
-    return replace(override, fits_since=sample.at) if override.fits_since is None else override
+
+    def since(before: float | None, ratio: float) -> float | None:
+        if unreclaimable >= override.planned * ratio:
+            return None
+        return sample.at if before is None else before
+
+    fits = since(override.fits_since, policy.fits_ratio)
+    close = since(override.close_since, policy.close_fit_ratio)
+    if (fits, close) == (override.fits_since, override.close_since):
+        return override
+    return replace(override, fits_since=fits, close_since=close)
 
 
 def raised_seconds(override: HighOverride, policy: GuardPolicy = GUARD_POLICY) -> float:
@@ -98,7 +111,11 @@ def raised_seconds(override: HighOverride, policy: GuardPolicy = GUARD_POLICY) -
 
 
 def may_restore(override: HighOverride, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:
-    """Whether the planned value may come back."""
-    return override.fits_since is not None and now - override.fits_since >= raised_seconds(
-        override, policy
+    """Whether the planned value may come back: the cgroup has fitted below it for long enough, or
+    closely for several times as long."""
+    seconds = raised_seconds(override, policy)
+    longer = min(seconds * policy.close_fit_factor, policy.max_raised_seconds)
+    fits, close = override.fits_since, override.close_since
+    return (fits is not None and now - fits >= seconds) or (
+        close is not None and now - close >= longer
     )
