@@ -26,6 +26,7 @@ COMMANDS = {
     "lint": ("offline", "Find traps in manifests and kubelet configurations"),
     "convert": ("offline", "Convert OCI or CRI resources, or a pod, to cgroup files"),
     "metrics": ("offline", "List an agent's metrics; print a dashboard or alerts for them"),
+    "replay": ("offline", "Show what a guard policy would have done on a recording"),
     "config": ("offline", "Show and check a node's configuration and where each value is set"),
     "doctor": ("node", "Show what this machine supports, what is missing and what to do"),
     "audit": ("node", "Compare this node's cgroups with the plan of its pods"),

@@ -13,6 +13,7 @@ NAMES = (
     "diff",
     "lint",
     "top",
+    "replay",
     "cri",
     "oci",
     "audit",

@@ -24,7 +24,8 @@ examples:
   nohup qoslet record --max-size 200Mi node1.rec &
 
 It only reads the node. FILE continues where it exists; FILE.1 is its older half. Only their owner
-can read them. qoslet top --replay FILE shows what is in it.
+can read them. qoslet top plays it, qoslet replay tries a guard
+policy on it.
 
 exit code: 0 done, also by a signal; 2 bad input, 3 not possible here or the disk is full
 """

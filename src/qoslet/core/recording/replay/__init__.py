@@ -1,0 +1,1 @@
+"""What a guard policy would have done on a recording."""
