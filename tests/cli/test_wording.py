@@ -72,7 +72,6 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "top": (("--interval", "0"), ("--sort", "size"), ("x",), ("--at", "-3s"), ("--replay", "nosuch.rec", "--at", "-3s"), ("--replay", "pods.yaml")),
     "replay": (
         (),
-        ("--settings", "--set", "patience-seconds=5"),
         ("nosuch.rec",),
         ("pods.yaml",),
         ("r", "--set", "patience=5"),
