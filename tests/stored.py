@@ -16,7 +16,8 @@ from qoslet.core.managers import checkpoint, state_files
 from qoslet.core.memory import counter_store
 from qoslet.core.reconcile import journal
 from qoslet.core.reconcile.resize import _Memo
-from qoslet.core.workload.lifecycle import ContainerState, Life
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Life
 from qoslet.core.workload.oci import bundle
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec

@@ -16,7 +16,7 @@ from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.quantity import parse
 from qoslet.core.reconcile.steps import Outcome, Step
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, PodVolume, ProcessSpec, RestartPolicy
 from qoslet.core.workload.security.context import Credentials

@@ -9,18 +9,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import (
-    NEW,
-    Backoff,
-    ContainerState,
-    Ending,
-    Life,
-    actions,
-    began,
-    ended,
-    finished,
-    next_due,
-)
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import NEW, Backoff, Life, began, ended
+from qoslet.core.workload.lifecycle import Ending, actions, finished, next_due
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import (
     PodSpec,

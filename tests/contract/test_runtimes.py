@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from qoslet.agent.ports import Runtime
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.problem import Problem
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import ContainerLogs

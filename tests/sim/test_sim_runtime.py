@@ -8,7 +8,7 @@ import pytest
 
 from qoslet.core.api.memory_annotations import NO_POLICY, read
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.sim.behaviour import Behaviour, behaviour_of, old_key
 from qoslet.sim.runtime import SimRuntime, memory_limit

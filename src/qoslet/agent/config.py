@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.core.reconcile.limit_shrink import Shrink
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 
 
 class Config(Struct, frozen=True):

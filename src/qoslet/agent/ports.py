@@ -17,7 +17,7 @@ from qoslet.core.problem import Problem
 from qoslet.core.reconcile.journal import JournalState, Key, Recorder
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, PodVolume
 

@@ -37,7 +37,7 @@ from qoslet.agent.state.resync_timer import ResyncTimer
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.problem import Problem
 from qoslet.core.status.snapshot import Snapshot
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
 from qoslet.errors import QosletError
 

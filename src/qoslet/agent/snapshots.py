@@ -17,7 +17,7 @@ from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import GroupRow, Snapshot, rows
 from qoslet.core.status.usage import usage_of
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 
 SHORTEST_SECONDS = 0.25
 """Rates over less are noise: until then the earlier observation stays the one to compare with."""

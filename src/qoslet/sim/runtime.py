@@ -16,19 +16,9 @@ from qoslet.agent.ports import Observer
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.usage.fair_share import Contender, cap_of, fair_shares, weight_of
-from qoslet.core.workload.lifecycle import (
-    NEW,
-    Backoff,
-    ContainerState,
-    Ending,
-    Life,
-    actions,
-    backoff_seconds,
-    began,
-    ended,
-    finished,
-    restarted,
-)
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import NEW, Backoff, Life, began, ended, restarted
+from qoslet.core.workload.lifecycle import Ending, actions, backoff_seconds, finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo

@@ -18,7 +18,7 @@ from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import CompletedWrite
 from qoslet.host.cgroupfs.write_errors import PendingWrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 from tests.agent.fixtures import pod_of, resources, spec_of
 from tests.agent.memory.pressed import ACT, Pressed, short, usual
 

@@ -18,7 +18,7 @@ from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.meter import Meter
 from qoslet.core.status.snapshot import GroupRow, Snapshot
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, PodUsage
 from qoslet.errors import CannotDo
 from qoslet.host.state.agents import running_roots, where_else

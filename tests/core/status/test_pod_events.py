@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.status.pod_events import PodStatus, container_events, pod_events
-from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import UNKNOWN_REASON
 
 
 def state(running: bool = False, code: int | None = None, **more: object) -> ContainerState:
@@ -164,6 +165,7 @@ def test_pods(
 
 
 FAILS = "Liveness probe failed: no"
+HOOK_FAILS = "PreStopHook failed: exit code 1"
 KILLED = "Container app failed liveness probe, will be restarted"
 
 
@@ -177,6 +179,16 @@ KILLED = "Container app failed liveness probe, will be restarted"
             [],
         ),
         (replace(RUNS, unhealthy=(FAILS,)), RUNS, []),
+        (
+            RUNS,
+            replace(RUNS, failed_hooks=(("preStop", HOOK_FAILS),)),
+            [("ContainerHookFailed", "FailedPreStopHook", HOOK_FAILS)],
+        ),
+        (
+            replace(RUNS, failed_hooks=(("preStop", HOOK_FAILS),)),
+            replace(RUNS, failed_hooks=(("preStop", HOOK_FAILS),)),
+            [],
+        ),
         (
             RUNS,
             replace(RUNS, probe_kills=1, killing=KILLED),

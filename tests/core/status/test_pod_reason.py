@@ -10,15 +10,9 @@ import pytest
 
 from qoslet.core.api.pod import Role
 from qoslet.core.status.pod_reason import exit_reason, pod_reason, retry_at
-from qoslet.core.workload.lifecycle import (
-    NEW,
-    Backoff,
-    ContainerState,
-    backoff_seconds,
-    began,
-    ended,
-    restarted,
-)
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import NEW, Backoff, began, ended, restarted
+from qoslet.core.workload.lifecycle import backoff_seconds
 from qoslet.core.workload.pod_status import PodPhase
 from qoslet.core.workload.process_spec import ProcessSpec, RestartPolicy
 from qoslet.core.workload.security.context import Credentials

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.status.run_outcome import EndCause, PodResult, pod_outcome, run_outcome
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodPhase, PodRow
 
 REQUESTED, TIME, ENDED = EndCause.REQUESTED, EndCause.TIME, EndCause.PODS_ENDED

@@ -91,13 +91,13 @@ def test_what_is_wrong_is_an_error_of_its_field(container: dict, said: str) -> N
 
 def test_what_is_not_passed_on_is_named() -> None:
     spec = read_(
-        {"livenessProbe": {"exec": {}}, "lifecycle": {"preStop": {}}},
+        {"livenessProbe": {"exec": {}}, "lifecycle": {"onFire": {"x": 1}}},
         hostAliases=[{"ip": "::1"}],
         volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}],
     )
     assert spec.runnable
     [row] = rows(spec, "warning")
-    for name in ("hostAliases", "livenessProbe", "lifecycle.preStop", "spec.volumes[0] (v)"):
+    for name in ("hostAliases", "livenessProbe", "lifecycle.onFire", "spec.volumes[0] (v)"):
         assert name in row
 
 

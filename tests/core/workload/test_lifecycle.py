@@ -5,20 +5,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import (
+from qoslet.core.workload.life import (
     NEW,
     Backoff,
-    Ending,
     Life,
-    actions,
-    backoff_seconds,
     began,
     begun,
     ended,
     failed_to_start,
-    next_due,
     withdrawn,
 )
+from qoslet.core.workload.lifecycle import Ending, actions, backoff_seconds, next_due
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
 

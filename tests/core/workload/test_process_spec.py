@@ -259,7 +259,6 @@ def test_every_field_without_effect_is_named_once() -> None:
     spec = read_(
         {
             "ports": [{"containerPort": 80}],
-            "lifecycle": {"preStop": {"exec": {"command": ["x"]}}},
             "resources": {"claims": [{"name": "gpu"}]},
             "somethingNew": True,
         },
@@ -270,7 +269,6 @@ def test_every_field_without_effect_is_named_once() -> None:
     said = " ".join(row.message for row in spec.problems if row.severity == "warning")
     for field in (
         "containers[0].ports",
-        "containers[0].lifecycle.preStop",
         "containers[0].resources.claims",
         "containers[0].somethingNew",
         "spec.volumes",
@@ -335,14 +333,3 @@ def test_restart_policies_by_role(policy: str | None, roles: tuple[str, ...]) ->
     document = document_of(initContainers=inits, restartPolicy=policy)
     spec = read(pod_of(document), document)
     assert tuple(launch.restart for launch in spec.launches) == roles
-
-
-@pytest.mark.parametrize("reads", [read, read_images])
-def test_no_runtime_is_named_for_lifecycle_hooks(reads: Callable[..., PodSpec]) -> None:
-    hooks = {"preStop": {"sleep": {"seconds": 1}}, "postStart": {"exec": {"command": ["x"]}}}
-    for fields, other in (({}, False), ({"resources": {"claims": [{"name": "gpu"}]}}, True)):
-        document = document_of({"lifecycle": hooks, "image": "x", **fields})
-        problems = reads(pod_of(document), document).problems
-        (row,) = [row for row in problems if row.message.startswith("ignored: ")]
-        assert "spec.containers[0].lifecycle.preStop" in row.message
-        assert ("no runtime" in row.hint) is not other

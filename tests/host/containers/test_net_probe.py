@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from qoslet.core.workload.hook_spec import Hook
 from qoslet.core.workload.probe_spec import Grpc, HttpGet, Probe, TcpSocket
 from qoslet.core.workload.probes.http import request
 from qoslet.host.containers.net_probe import ask, timed_out
@@ -154,3 +155,29 @@ def test_a_server_without_grpc_fails(reply: bytes) -> None:
     assert not good
     assert text.startswith("error: ")
     assert "failed to connect" in ask(Probe("liveness", grpc=Grpc(port)))[1]
+
+
+def hooked(port: int, **fields: object) -> Hook:
+    return Hook("preStop", http=HttpGet(port, hook=True, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("status", [200, 404, 503])
+def test_any_answer_will_do_for_a_hook(status: int) -> None:
+    """Source: kubelet lifecycle/handlers.go runHTTPHandler looks at no status."""
+    with server(answer(status)) as (port, asked):
+        assert ask(hooked(port)) == (True, "")
+    assert b"User-Agent: kube-lifecycle/qoslet\r\n" in asked[0]
+
+
+def test_a_hook_falls_back_to_plain_http_and_a_probe_does_not() -> None:
+    headers = (("Authorization", "secret"), ("X", "y"))
+    with server(answer(400), answer(200)) as (port, asked):
+        assert ask(hooked(port, tls=True, headers=headers)) == (True, "")
+    assert asked[0][0] == 22, "a handshake"
+    assert asked[1].startswith(b"GET / HTTP/1.1\r\n")
+    assert b"X: y" in asked[1]
+    assert b"secret" not in asked[1]
+    with server(answer(400)) as (port, _):
+        good, said = ask(http(port, tls=True))
+    assert not good
+    assert said.endswith(": http: server gave HTTP response to HTTPS client")

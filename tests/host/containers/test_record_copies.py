@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.workload.lifecycle import NEW
+from qoslet.core.workload.life import NEW
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.records import COPY, RECORD, PodRecord, ProcessRecords, read_record
 from tests.agent.fixtures import pod_of, spec_of

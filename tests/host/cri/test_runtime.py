@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.workload.container_spec import PodMessages
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo

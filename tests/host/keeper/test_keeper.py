@@ -16,7 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.problem import Problem
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.errors import CannotDo

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits

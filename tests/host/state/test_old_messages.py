@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 from qoslet.host.keeper import protocol
 from qoslet.host.keeper.protocol import (
     Hello,

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.cgroupfs.driver import Cgroupfs

@@ -23,7 +23,8 @@ from qoslet.core.workload.container_spec import (
     PlannedBlock,
     Sandbox,
 )
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.oci.oci_spec import SHARED_MEMORY
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec, ProcessSpec, VolumeMount
 from qoslet.errors import CannotDo

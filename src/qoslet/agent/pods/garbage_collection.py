@@ -11,7 +11,7 @@ from qoslet.agent.pods.teardown import deepest_first
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 from qoslet.errors import QosletError
 
 

@@ -9,7 +9,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.resize import ResizeState, amounts, check_resize, restarting
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
-from qoslet.core.workload.lifecycle import Backoff
+from qoslet.core.workload.life import Backoff
 from qoslet.errors import QosletError
 
 DEFERRED_BACKOFF = Backoff(first=5.0, longest=60.0, reset_after=0.0)

@@ -15,7 +15,8 @@ from qoslet.core.reconcile.resize import ResizeState
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.status.pod_events import PodStatus
 from qoslet.core.status.pod_reason import pod_reason
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.pod_status import PodPhase, PodRow, PodUsage, RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 

@@ -18,7 +18,8 @@ from qoslet.core.problem import Problem
 from qoslet.core.reconcile.resize import encode_allocation
 from qoslet.core.reconcile.steps import Outcome
 from qoslet.core.status.pod_events import PodEvent, container_events, pod_events
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError

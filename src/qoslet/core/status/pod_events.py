@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from qoslet.core.problem import Severity
 from qoslet.core.status.pod_reason import START_ERROR, end_word, exit_reason
-from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.hook_spec import HookKind
+from qoslet.core.workload.life import UNKNOWN_REASON
 from qoslet.core.workload.pod_status import PodPhase
 
 EventName = Literal[
@@ -33,6 +35,7 @@ EventName = Literal[
     "ContainerExited",
     "ContainerStartFailed",
     "ContainerUnhealthy",
+    "ContainerHookFailed",
     "ContainerKilling",
 ]
 
@@ -143,7 +146,11 @@ def container_events(
 ) -> list[PodEvent]:
     """What happened to a container between two states; ``stopping``: its pod was asked to stop."""
     exited, started = _has_exited(before, after), _has_started(before, after)
-    probed = [*_unhealthy(pod, before, after), *_killing(pod, before, after)]
+    probed = [
+        *_failed_hooks(pod, before, after),
+        *_unhealthy(pod, before, after),
+        *_killing(pod, before, after),
+    ]
     exits = [*probed, *([_exit(pod, before, after, stopping=stopping)] if exited else [])]
     starts = [_start(pod, after)] if started else []
     return exits + starts if _is_up(after) else starts + exits
@@ -158,6 +165,24 @@ def _unhealthy(pod: str, before: ContainerState | None, after: ContainerState) -
         )
         for text in after.unhealthy
         if text.partition(" ")[0] not in known
+    ]
+
+
+def _failed_hooks(pod: str, before: ContainerState | None, after: ContainerState) -> list[PodEvent]:
+    """Hooks of this run that failed."""
+    same = before is not None and before.restarts == after.restarts
+    known = {*dict(before.failed_hooks)} if before is not None and same else set[HookKind]()
+    return [
+        PodEvent(
+            "ContainerHookFailed",
+            pod,
+            text,
+            "warning",
+            container=after.name,
+            reason=f"Failed{kind[:1].upper()}{kind[1:]}Hook",
+        )
+        for kind, text in after.failed_hooks
+        if kind not in known
     ]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qoslet.core.workload.lifecycle import UNKNOWN_REASON, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import UNKNOWN_REASON
 from qoslet.core.workload.pod_status import PodPhase, PodRow
 
 CRASH_LOOP = "CrashLoopBackOff"

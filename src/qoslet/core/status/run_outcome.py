@@ -11,7 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import HOOK_ERROR
 from qoslet.core.workload.pod_status import PodRow
 from qoslet.errors import EXIT_NO, EXIT_OK
 
@@ -91,7 +92,8 @@ def pod_outcome(row: PodRow, cause: EndCause) -> PodOutcome:
 def _is_down(row: PodRow, state: ContainerState) -> bool:
     """Whether a container has failed and does not run."""
     limited = state.reason == "OOMKilled" and row.restart_policy == "Always"
-    return not state.running and bool(state.exit_code) and not limited
+    failed = bool(state.exit_code) or state.reason == HOOK_ERROR
+    return not state.running and failed and not limited
 
 
 def _exited(state: ContainerState) -> str:

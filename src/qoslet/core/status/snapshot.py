@@ -18,7 +18,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.meter import Meter
 from qoslet.core.status.pod_events import PodEvent
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow
 
 

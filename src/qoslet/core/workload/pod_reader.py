@@ -35,6 +35,7 @@ from qoslet.core.workload.fields import (
     word_faults,
     words,
 )
+from qoslet.core.workload.hook_spec import HOOKS, ReadHooks, failing_row, hooks_of
 from qoslet.core.workload.probe_spec import KINDS, Probe, probes_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import (
@@ -67,7 +68,7 @@ _PROBES = frozenset(f"{kind}Probe" for kind in KINDS)
 
 class PodReading(Struct):
     """What reading a pod gathers. ``missing`` are fields that are not honoured,
-    ``unmet`` what the pod has to wait for, ``mounted`` the volumes that a container mounts."""
+    ``failing`` hooks that always fail, ``unmet`` what the pod has to wait for, ``mounted`` the volumes that a container mounts."""
 
     volumes: PodVolumes
     launches: list[ProcessSpec] = []
@@ -76,10 +77,7 @@ class PodReading(Struct):
     missing: list[str] = []
     unmet: list[UnmetReference] = []
     mounted: set[str] = set()
-
-
-_HOOKS = (".lifecycle.preStop", ".lifecycle.postStart")
-_HOOKS_HINT = "no runtime of qoslet calls lifecycle hooks: remove the pod if it needs them"
+    failing: list[str] = []
 
 
 class PodReader:
@@ -90,7 +88,7 @@ class PodReader:
     are covered by a sentence about namespaces."""
     container_fields = frozenset(_CONTAINER_NAMES.split())
     """Container fields that are read here or belong to the image and its API server defaults."""
-    lifecycle_fields = frozenset[str]()
+    lifecycle_fields = frozenset({*HOOKS, "stopSignal"})
     seccomp_default = False
     reads_probes = True
     """Whether the runtime makes probes."""
@@ -141,9 +139,8 @@ class PodReader:
         ]
         if reading.missing:
             message = f"ignored: {', '.join(dict.fromkeys(reading.missing))}"
-            others = [name for name in reading.missing if not name.endswith(_HOOKS)]
-            hint = self.hint if others else _HOOKS_HINT
-            rows.append(problem_row(self.pod, "warning", "spec", message, hint))
+            rows.append(problem_row(self.pod, "warning", "spec", message, self.hint))
+        rows += [failing_row(self.pod, field) for field in dict.fromkeys(reading.failing)]
         made = PodSpec(
             uid=self.pod.uid,
             key=self.pod.key,
@@ -205,7 +202,9 @@ class PodReader:
         variables = found.values
         mounted = mounts_of(raw, shape, reading.volumes, variables)
         probes, wrong = self._probes(raw, shape)
-        faults = [*mounted.faults, *word_faults(raw, shape, variables), *wrong]
+        read = hooks_of(raw, shape.field) if shape.role != "init" else ReadHooks()
+        faults = [*mounted.faults, *word_faults(raw, shape, variables), *wrong, *read.faults]
+        reading.failing += read.failing
         reading.errors += [fault_row(self.pod, fault) for fault in faults]
         reading.missing += [*self._missing(raw, shape), *found.missing, *mounted.missing]
         reading.unmet += found.unmet
@@ -214,7 +213,7 @@ class PodReader:
         made = len(reading.launches)
         self.add_container(reading, shape, raw, variables, mounted)
         reading.launches[made:] = [
-            replace(launch, probes=probes) for launch in reading.launches[made:]
+            replace(launch, probes=probes, hooks=read.hooks) for launch in reading.launches[made:]
         ]
 
     def _probes(
@@ -263,7 +262,6 @@ class _ProcessReader(PodReader):
     """Reads a pod as processes on this host's file system."""
 
     pod_fields = PodReader.pod_fields | {"imagePullSecrets"}
-    lifecycle_fields = frozenset({"stopSignal"})
     hint = "use a container runtime, or remove it from the manifest"
 
     def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:

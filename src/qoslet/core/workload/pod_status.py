@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import Role
 from qoslet.core.reconcile.resize import ResizeState
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
 
 PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Terminating"]
 """As core/v1 PodPhase, and ``Terminating`` where a pod is on its way out."""

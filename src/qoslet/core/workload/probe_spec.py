@@ -7,7 +7,7 @@ validateProbe; kubelet prober.go runProbe (commands see only variables with a va
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -25,13 +25,15 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 class HttpGet(Struct, frozen=True, omit_defaults=True):
-    """A request; ``host`` is empty for the pod's own address."""
+    """A request; ``host`` is empty for the pod's own address. ``hook``: a lifecycle hook makes it, for
+    which any answer is a success, also one without TLS to ``tls``."""
 
     port: int
     path: str = "/"
     host: str = ""
     tls: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    hook: bool = False
 
 
 class TcpSocket(Struct, frozen=True, omit_defaults=True):
@@ -68,6 +70,35 @@ class Probe(Struct, frozen=True, omit_defaults=True):
     def title(self) -> str:
         """As the kubelet's events call it."""
         return self.kind.capitalize()
+
+
+class Question(Protocol):
+    """What a probe or hook asks: one of ``command``, ``http``, ``tcp`` and ``grpc``, within ``timeout``
+    seconds."""
+
+    @property
+    def kind(self) -> str:
+        """What asks."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Executed in the container."""
+
+    @property
+    def http(self) -> HttpGet | None:
+        """Asked for."""
+
+    @property
+    def tcp(self) -> TcpSocket | None:
+        """Connected to."""
+
+    @property
+    def grpc(self) -> Grpc | None:
+        """Asked for its health."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
 
 
 class BadProbe(Exception):
@@ -110,7 +141,7 @@ def _probe(kind: Kind, given: Mapping[str, Any], raw: Mapping[str, Any]) -> Prob
     return Probe(
         kind,
         command=_command(asked, raw) if name == "exec" else (),
-        http=_http(asked, raw) if name == "httpGet" else None,
+        http=http_get(asked, raw) if name == "httpGet" else None,
         tcp=TcpSocket(_port(asked, raw, ".tcpSocket.port"), str(asked.get("host") or ""))
         if name == "tcpSocket"
         else None,
@@ -143,7 +174,8 @@ def _variables(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield str(entry.get("name")), str(entry.get("value") or "")
 
 
-def _http(asked: Mapping[str, Any], raw: Mapping[str, Any]) -> HttpGet:
+def http_get(asked: Mapping[str, Any], raw: Mapping[str, Any]) -> HttpGet:
+    """The request of the container ``raw``. Raises ``BadProbe``."""
     scheme = str(asked.get("scheme") or "HTTP").upper()
     if scheme not in ("HTTP", "HTTPS"):
         raise BadProbe(".httpGet.scheme", f"{scheme!r} is unknown", "HTTP or HTTPS")

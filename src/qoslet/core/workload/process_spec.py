@@ -14,6 +14,7 @@ from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.container_spec import ContainerSpec, OciPod, PodMessages, Sandbox
 from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
 from qoslet.core.workload.folders.types import FolderVolume
+from qoslet.core.workload.hook_spec import Hook
 from qoslet.core.workload.probe_spec import Probe
 from qoslet.core.workload.security.context import (
     Credentials,
@@ -45,6 +46,7 @@ class ProcessSpec(Struct, frozen=True, omit_defaults=True):
     contained: ContainerSpec | None = None
     """What a runtime that makes containers is asked for; None for a plain process."""
     probes: tuple[Probe, ...] = ()
+    hooks: tuple[Hook, ...] = ()
 
 
 class PodSpec(Struct, frozen=True, omit_defaults=True):
@@ -143,8 +145,9 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
         return sha256(text).hexdigest()[:32]
 
     def unprobed(self) -> PodSpec:
-        """The same pod without probes, which change in place."""
-        return replace(self, launches=tuple(replace(one, probes=()) for one in self.launches))
+        """The same pod without probes and hooks, which change in place."""
+        launches = tuple(replace(one, probes=(), hooks=()) for one in self.launches)
+        return replace(self, launches=launches)
 
     def _mounted(self) -> list[str]:
         """The volumes that any launch mounts."""

@@ -6,13 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from qoslet.core.workload.lifecycle import (
-    NEW,
-    ContainerState,
-    Ending,
-    Life,
-    backoff_seconds,
-)
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import NEW, Life
+from qoslet.core.workload.lifecycle import Ending, backoff_seconds, in_post_start
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.probes.verdict import is_ready, probe_ended, probe_kill_text
 from qoslet.core.workload.process_spec import PodSpec
@@ -77,8 +73,10 @@ class KeptPod:
             log=self.logs.get(name, ""),
             message=message,
             backoff=0.0 if self.ending or launch is None else backoff_seconds(launch, life),
+            starting=in_post_start(life),
             ready=is_ready(launch, life) if launch is not None and launch.probes else None,
             unhealthy=tuple(life.unhealthy.values()),
+            failed_hooks=tuple(life.failed_hooks.items()),
             probe_kills=life.probe_kills,
             killing="" if launch is None else probe_kill_text(launch, life),
             probe_ended=probe_ended(life),

@@ -11,7 +11,7 @@ import socket
 import time
 from typing import Any
 
-from qoslet.core.workload.probe_spec import Grpc, HttpGet, Probe
+from qoslet.core.workload.probe_spec import Grpc, HttpGet, Probe, Question
 from qoslet.core.workload.probes.grpc_health import MAX_FRAME, Answer, question
 from qoslet.core.workload.probes.http import (
     MAX_HEAD,
@@ -23,16 +23,19 @@ from qoslet.core.workload.probes.http import (
     request,
     status_of,
     url_of,
+    without_tls,
 )
+
+_NO_TLS = "server gave HTTP response to HTTPS client"
 
 LOOPBACK = "127.0.0.1"
 """The address of a pod that has the host's network, or one with the loopback interface only."""
 
 
-def ask(probe: Probe, own: str = LOOPBACK) -> tuple[bool, str]:
+def ask(probe: Question, own: str = LOOPBACK) -> tuple[bool, str]:
     """Make a probe; ``own`` is the pod's address. Whether it succeeded, and what there is to say."""
     if probe.http is not None:
-        return _get(probe.http, probe.http.host or own, probe.timeout)
+        return _get_or_fall_back(probe.http, probe.http.host or own, probe.timeout)
     if probe.grpc is not None:
         return _check(probe.grpc, own, probe.timeout)
     assert probe.tcp is not None
@@ -43,7 +46,7 @@ def ask(probe: Probe, own: str = LOOPBACK) -> tuple[bool, str]:
     return True, ""
 
 
-def timed_out(probe: Probe, own: str = LOOPBACK) -> str:
+def timed_out(probe: Question, own: str = LOOPBACK) -> str:
     """What there is to say of a probe that took too long."""
     if probe.http is not None:
         url = url_of(probe.http, probe.http.host or own)
@@ -73,6 +76,16 @@ def _connect(host: str, port: int, timeout: float) -> socket.socket:
         raise OSError(f"{where}: connect: {said[:1].lower()}{said[1:]}") from error
 
 
+def _get_or_fall_back(asked: HttpGet, host: str, timeout: float) -> tuple[bool, str]:
+    """Ask; a hook that gets plain HTTP where it asked with TLS asks without, as the kubelet does."""
+    good, text = _get(asked, host, timeout)
+    if not good and asked.hook and asked.tls and text.endswith(_NO_TLS):
+        plain = without_tls(asked)
+        if _get(plain, host, timeout)[0]:
+            return True, ""
+    return good, text
+
+
 def _get(asked: HttpGet, host: str, timeout: float) -> tuple[bool, str]:
     """Ask, and follow where the answer leads on the same host; ``timeout`` is for all of it."""
     first, deadline = url_of(asked, host), time.monotonic() + timeout
@@ -88,7 +101,7 @@ def _get(asked: HttpGet, host: str, timeout: float) -> tuple[bool, str]:
             return False, f'Get "{url_of(asked, host)}": malformed HTTP response {head[:60]!r}'
         then = redirected(asked, host, head, status)
         if then is None:
-            return judged(status)
+            return judged(status, asked)
         asked, host = then
     return False, f'Get "{first}": stopped after {MAX_REDIRECTS} redirects'
 
@@ -137,7 +150,12 @@ def _answer(asked: HttpGet, host: str, deadline: float) -> bytes:
 
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            stream = context.wrap_socket(plain, server_hostname=host)
+            try:
+                stream = context.wrap_socket(plain, server_hostname=host)
+            except ssl.SSLError as error:
+                if error.reason == "WRONG_VERSION_NUMBER":
+                    raise ValueError(f"http: {_NO_TLS}") from error
+                raise
         stream.sendall(request(asked, host))
         data = b""
         while (head := head_of(data)) is None:

@@ -16,7 +16,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from qoslet.core.workload.lifecycle import Ending, Life
+from qoslet.core.workload.life import Life
+from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.log_files import make_private, remove_tree, unlink
 

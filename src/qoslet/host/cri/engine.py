@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.workload.container_spec import SeccompProfiles
-from qoslet.core.workload.lifecycle import Backoff, Ending
+from qoslet.core.workload.life import Backoff
+from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
 from qoslet.host.containers.log_files import LogLimits, make_room, put_aside, remove_tree
@@ -32,6 +33,7 @@ POLL_SECONDS = 1.0
 """Between two looks at all containers of a runtime that tells no events, as a kubelet's."""
 EVENTS_POLL_SECONDS = 10.0
 """The same where it tells them."""
+CANCEL_AGAIN = 0.5
 SWITCH_SECONDS = 0.0005
 """How long one thread of the agent computes while another wants to; Python's own is 5 ms."""
 _ENDS = (pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT)
@@ -139,10 +141,12 @@ class CriEngine:
     async def _closed(self) -> None:
         for run in self._runs.values():
             run.close()
-        tasks = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = {one for one in asyncio.all_tasks() if one is not asyncio.current_task()}
+        while tasks:
+            # again: asyncio.wait_for of Python 3.11 may lose the first
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN)
         await self.calls.close()
 
     def _open(self) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import field
 
-from qoslet.core.workload.lifecycle import ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.hooks import taken_over
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.kept_pod import KeptPod
@@ -47,7 +48,8 @@ class CriPod(KeptPod):
     def of(cls, record: CriPodRecord) -> CriPod:
         """The pod of a record."""
         pod = cls(record.spec, record.digest)
-        pod.lives, pod.times = dict(record.lives), dict(record.times)
+        pod.lives = {name: taken_over(life) for name, life in record.lives.items()}
+        pod.times = dict(record.times)
         pod.ending, pod.sandbox, pod.attempt = record.ending, record.sandbox, record.attempt
         pod.created = record.created
         pod.ids, pod.pids, pod.applied = dict(record.ids), dict(record.pids), dict(record.applied)

@@ -14,20 +14,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from qoslet.core.workload.life import Backoff, begun, postponed, restarted
 from qoslet.core.workload.lifecycle import (
-    Backoff,
+    HOOK_GRACE,
     Ending,
     actions,
-    begun,
     deadline_of,
     finished,
     next_due,
-    postponed,
-    restarted,
 )
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import QosletError
 from qoslet.host.cri.calls import Away, CallFailed
+from qoslet.host.cri.hooks import CriHooks
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.probing import CriProbes
@@ -53,6 +52,7 @@ class PodRun(StatusSync):
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: float | None = None
         self._probes = CriProbes(around, pod, self._wake.set, adopted=stale)
+        self._hooks = CriHooks(around, pod, self._wake.set)
 
     def look(self) -> None:
         """Something happened: look at the runtime."""
@@ -106,6 +106,7 @@ class PodRun(StatusSync):
                 self._put_off("", str(error))
             around.changed(self.pod)
             self._probes.look()
+            self._hooks.look()
             await self._wait()
         self.close()
 
@@ -114,6 +115,7 @@ class PodRun(StatusSync):
         for task in self._tasks:
             task.cancel()
         self._probes.close()
+        self._hooks.close()
         self._box.close()
 
     async def _wait(self) -> None:
@@ -151,8 +153,10 @@ class PodRun(StatusSync):
                     await self._start(launch)
                 elif action.verb == "signal":
                     self._signal(launch)
-                else:
+                elif action.verb == "kill":
                     self._kill(launch)
+                else:
+                    self._hooks.begin(launch, action.verb)
             if not due:
                 break
             self._around.changed(pod)
@@ -217,6 +221,8 @@ class PodRun(StatusSync):
         until = now + pod.spec.grace if deadline is None else deadline
         if pod.ending is not None:
             until = max(now + 2.0, pod.ending.begun_at + pod.ending.grace)
+        if life.pre_stop:
+            until = max(until, now + HOOK_GRACE)
         pod.lives[launch.name] = replace(life, signalled_at=now)
         self._ask(launch.name, math.ceil(max(0.0, until - now)) + 1)
 

@@ -108,7 +108,7 @@ class CriProbes:
 
     async def _ask(self, probe: Probe) -> tuple[Result, str]:
         """A question over the network. Raises QosletError."""
-        own = await self._address()
+        own = await pod_address(self._around, self._pod)
         if not own:
             return "unknown", "the pod has no address"
         try:
@@ -119,11 +119,13 @@ class CriProbes:
             return "failure", timed_out(probe, own)
         return ("success" if good else "failure"), text
 
-    async def _address(self) -> str:
-        """The pod's address; that of this host's loopback where it has the host's network."""
-        pod, box = self._pod, self._pod.spec.sandbox
-        if self._around.host_network or (box is not None and box.host_network):
-            return LOOPBACK
-        request = pb.PodSandboxStatusRequest(pod_sandbox_id=pod.sandbox)
-        answer = await self._around.calls("PodSandboxStatus", request, pb.PodSandboxStatusResponse)
-        return answer.status.network.ip
+
+async def pod_address(around: ProbeContext, pod: CriPod) -> str:
+    """A pod's address; that of this host's loopback where it has the host's network. Raises
+    QosletError."""
+    box = pod.spec.sandbox
+    if around.host_network or (box is not None and box.host_network):
+        return LOOPBACK
+    request = pb.PodSandboxStatusRequest(pod_sandbox_id=pod.sandbox)
+    answer = await around.calls("PodSandboxStatus", request, pb.PodSandboxStatusResponse)
+    return answer.status.network.ip

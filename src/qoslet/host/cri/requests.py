@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from qoslet.core.api.memory_annotations import PREFIX
+from qoslet.core.convert.cri_fields import ENUMS
 from qoslet.core.workload.container_spec import ContainerSpec, Sandbox, SeccompProfiles
 from qoslet.core.workload.cri_log import path_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
@@ -159,11 +160,19 @@ def container_config(
         stdin=asked.stdin,
         stdin_once=asked.stdin_once,
         tty=asked.tty,
+        stop_signal=_stop_signal(launch.stop_signal),
         linux=pb.LinuxContainerConfig(
             resources=resources(block),
             security_context=_security(spec.sandbox or Sandbox(), asked, host_network, seccomp),
         ),
     )
+
+
+def _stop_signal(name: str) -> int:
+    """A signal as the CRI numbers it; 0, the image's, for SIGTERM, which nothing asks for by itself."""
+    word = name.replace("+", "PLUS").replace("-", "MINUS")
+    known = ENUMS["Signal"]
+    return known.index(word) if word in known and word != "SIGTERM" else 0
 
 
 def _host_path(one: VolumeMount) -> str:

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import (
+from qoslet.core.workload.hooks import has_post_start
+from qoslet.core.workload.life import (
     Backoff,
     Life,
     began,
@@ -81,7 +82,9 @@ class StatusSync:
             pod.times[name] = ContainerTimes(started, time.time())
             self._around.note(f"{pod.spec.key}/{name}: StartError: {error.message}")
             return
-        pod.lives[name] = began(pod.lives[name], self._around.clock())
+        launch = next(one for one in pod.spec.launches if one.name == name)
+        hooked = has_post_start(launch)
+        pod.lives[name] = began(pod.lives[name], self._around.clock(), hooked=hooked)
         pod.words.pop(name, None)
         self._delays.pop(name, None)
 

@@ -11,6 +11,7 @@ from qoslet.host.containers.spawn import StartFailed, reap_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, why
 from qoslet.host.keeper.pod import ProcessPod
+from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.containers import CreateJob, OciContainers
 
 CLEAR_SECONDS = 1.0
@@ -76,6 +77,10 @@ class OciLifecycle:
             self._note(f"{pod.spec.key}/{name}: {wrong}")
             one.due = one.clear_at = now + CLEAR_SECONDS
         return not wrong
+
+    def place(self, pod: ProcessPod, name: str) -> ContainerFiles:
+        """Where the files of a container are."""
+        return self._bundled.place(pod.spec, name)
 
     def stop_signal(self, pod: ProcessPod, launch: ProcessSpec) -> str:
         """How a container is asked to end."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import ContainerState, finished
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.lifecycle import finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
@@ -16,6 +17,7 @@ from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import ContainerTimes, PodRecord
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import ContainerProcess
+from qoslet.host.linux.signals import signal_number
 
 
 class ProcessPod(KeptPod):
@@ -66,7 +68,14 @@ class ProcessPod(KeptPod):
         one = self.running.get(name)
         pid = one.main if one is not None else None
         state = self.container_state(name, pid, running=one is not None)
-        return replace(state, starting=one is not None and one.birth is not None)
+        early = state.starting or (one is not None and one.birth is not None)
+        return replace(state, starting=early)
+
+
+def ask_to_end(pod: ProcessPod, name: str, stop_signal: str, now: float) -> None:
+    """Ask a container's main process to end."""
+    pod.running[name].send(signal_number(stop_signal))
+    pod.lives[name] = replace(pod.lives[name], signalled_at=now)
 
 
 def kill_container(pod: ProcessPod, name: str, groups: ContainerCgroups) -> str:

@@ -1,4 +1,4 @@
-"""A probe on its way: a child of the keeper that is waited for by nobody, and ended in time.
+"""A probe or hook on its way: a child of the keeper that is waited for by nobody, and ended in time.
 
 A command runs as the container does: a plain one in its cgroups, as its user and with its mounts,
 one of an OCI runtime by ``exec``. A question over the network is asked by a child of the keeper in
@@ -17,9 +17,9 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 from qoslet.core.workload.oci.oci_spec import shared
-from qoslet.core.workload.probe_spec import Probe
-from qoslet.core.workload.probes.pod import DueProbe
+from qoslet.core.workload.probe_spec import Question
 from qoslet.core.workload.probes.worker import Result
+from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.host.containers.net_probe import ask, timed_out
 from qoslet.host.containers.records import parent_of
 from qoslet.host.containers.spawn import ForkedProcess, StartFailed, begin, default_signals, settle
@@ -36,11 +36,13 @@ _ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 class ProbeProcess:
-    """One probe of pod ``uid`` from its fork until its result. ``output`` is the reader of what it
-    prints, ``deadline`` when it is given up."""
+    """One question about a container of pod ``uid`` from its fork until its result. ``output`` is the
+    reader of what it prints, ``deadline`` when it is given up, ``code`` a command's exit code."""
 
-    def __init__(self, uid: str, due: DueProbe, deadline: float) -> None:
-        self.uid, self.due, self.deadline = uid, due, deadline
+    def __init__(self, uid: str, launch: ProcessSpec, asked: Question, deadline: float) -> None:
+        self.uid, self.deadline = uid, deadline
+        self._launch, self._asked = launch, asked
+        self.code = 0
         self.pid, self.pidfd, self.output = 0, -1, -1
         self.birth: ForkedProcess | None = None
         self._pid_file = ""
@@ -61,7 +63,7 @@ class ProbeProcess:
         place: Callable[[ProcessPod, str], ContainerFiles],
     ) -> None:
         """Fork. Raises OSError, ``StartFailed``; nothing is left then."""
-        launch, probe = self.due.launch, self.due.probe
+        launch, probe = self._launch, self._asked
         self.output, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(writer, True)
         opened = [writer]
@@ -69,7 +71,7 @@ class ProbeProcess:
             if probe.command and pod.spec.bundles is None:
                 joins = groups.join_fds(pod.cgroups[launch.name])
                 opened += joins
-                asked = replace(launch, argv=probe.command, probes=())
+                asked = replace(launch, argv=probe.command, probes=(), hooks=())
                 self.birth = begin(asked, joins, writer)
                 self.pid, self.pidfd = self.birth.pid, self.birth.pidfd
                 return
@@ -90,12 +92,12 @@ class ProbeProcess:
 
     def _runtime_words(self, place: ContainerFiles) -> list[str]:
         """The command line of a runtime that executes in its container."""
-        self._pid_file = f"{place.bundle}/probe-{self.due.probe.kind}.pid"
+        self._pid_file = f"{place.bundle}/probe-{self._asked.kind}.pid"
         _unlink(self._pid_file)
         words = place.command("exec", "--pid-file", self._pid_file, place.id)
         # it says on its stderr what goes wrong, too; a log would grow
         words[words.index("--log") + 1] = os.devnull
-        return [*words, *self.due.probe.command]
+        return [*words, *self._asked.command]
 
     def _fork(self, then: Callable[[], NoReturn]) -> None:
         library()
@@ -122,12 +124,14 @@ class ProbeProcess:
         ended = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         if ended is not None:
             self._read()
-            good = ended.si_code == os.CLD_EXITED and ended.si_status == 0
+            killed = ended.si_code != os.CLD_EXITED
+            self.code = ended.si_status + 128 * killed
+            good = not self.code
             return self._judged(good)
         if now < self.deadline:
             return None
         self.kill()
-        return "failure", timed_out(self.due.probe)
+        return "failure", timed_out(self._asked)
 
     def _judged(self, good: bool) -> tuple[Result, str]:
         """What the end of the process means."""
@@ -199,7 +203,7 @@ def _network_of(pod: ProcessPod, name: str) -> int | None:
     return space
 
 
-def _ask(probe: Probe, space: int | None, writer: int) -> NoReturn:
+def _ask(probe: Question, space: int | None, writer: int) -> NoReturn:
     """The child that asks over the network."""
     code = 1
     try:

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import heapq
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 
-from msgspec.structs import replace
-
-from qoslet.core.workload.lifecycle import (
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.hooks import has_post_start, taken_over
+from qoslet.core.workload.life import (
     Backoff,
-    ContainerState,
-    Ending,
-    actions,
     began,
     begun,
     ended,
     failed_to_start,
     lost,
-    next_due,
     postponed,
     restarted,
     withdrawn,
 )
+from qoslet.core.workload.lifecycle import Ending, actions, next_due
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
@@ -37,8 +33,9 @@ from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.containers.spawn import StartFailed, adopt_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, vacate
 from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, adopt, fork, why
+from qoslet.host.keeper.hooks import KeeperHooks
 from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
-from qoslet.host.keeper.pod import ProcessPod, check_pod, kill_container
+from qoslet.host.keeper.pod import ProcessPod, ask_to_end, check_pod, kill_container
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
 
@@ -86,7 +83,8 @@ class ProcessRuntime:
         self.said = 0
         bundled = bundled or OciContainers("")
         self._oci = OciLifecycle(bundled, groups, self._watch, self.note)
-        self._probes = KeeperProbes(groups, lambda pod, name: bundled.place(pod.spec, name), clock)
+        self._probes = KeeperProbes(groups, self._oci.place, clock)
+        self._hooks = KeeperHooks(groups, self._oci.place, clock)
 
     @property
     def kept(self) -> int:
@@ -105,7 +103,8 @@ class ProcessRuntime:
             self.note(line)
         for record in records:
             pod = ProcessPod(record.spec, record.digest, record.cgroups)
-            pod.lives, pod.times, pod.ending = dict(record.lives), dict(record.times), record.ending
+            pod.lives = {name: taken_over(life) for name, life in record.lives.items()}
+            pod.times, pod.ending = dict(record.times), record.ending
             pod.created = record.created
             self._pods[record.spec.uid] = pod
             for name, path in pod.cgroups.items():
@@ -119,8 +118,7 @@ class ProcessRuntime:
                     life = begun(life, self._clock())
                 pod.lives[name] = life if life.phase == "running" else began(life, life.began_at)
                 place = self._records.place(pod.spec.uid)
-                file = self._logs.file(log, self.note)
-                one = adopt(proc, f"{place}/{name}", file)
+                one = adopt(proc, f"{place}/{name}", self._logs.file(log, self.note))
                 if pod.spec.bundles is not None and (proc is None or life.phase == "starting"):
                     self._oci.rejoin(pod, name, one)
                     pod.lives[name] = life
@@ -155,11 +153,11 @@ class ProcessRuntime:
             due = self._pods.get(uid)
             if due is not None and due.wake == when:
                 self._tick(due)
-        for changed in self._probes.poll(self._pods):
+        for changed in (*self._probes.poll(self._pods), *self._hooks.poll(self._pods)):
             self._tick(changed)
         if self._adopts:
             runs = (one for pod in self._pods.values() for one in pod.running.values())
-            collect(runs, self._probes.pids)
+            collect(runs, self._probes.pids | self._hooks.pids)
         self._save()
         if self._states is None:
             self._states = tuple(state for pod in self._pods.values() for state in pod.states())
@@ -229,14 +227,14 @@ class ProcessRuntime:
         self._logs.drop(pod.spec.key, uid)
 
     def descriptors(self) -> list[int]:
-        """Readable when a container ended or printed, or a probe is done."""
-        return [self._watch.descriptor, self._probes.descriptor]
+        """Readable when a container ended or printed, or a probe or hook is done."""
+        return [self._watch.descriptor, self._probes.descriptor, self._hooks.descriptor]
 
     def wait(self) -> float | None:
         """Seconds until ``poll`` has something to do without any event; None for never."""
-        times = [self._timers[0][0]] if self._timers else []
-        resume = self._watch.resume()
-        times += [at for at in (resume, self._probes.next_at()) if at is not None]
+        first = self._timers[0][0] if self._timers else None
+        asked = (first, self._watch.resume(), self._probes.next_at(), self._hooks.next_at())
+        times = [at for at in asked if at is not None]
         return max(0.0, min(times) - self._clock()) if times else None
 
     def close(self) -> None:
@@ -248,6 +246,7 @@ class ProcessRuntime:
         self._pods.clear()
         self._watch.close()
         self._probes.close()
+        self._hooks.close()
         self._oci.close()
 
     def note(self, line: str) -> None:
@@ -292,7 +291,10 @@ class ProcessRuntime:
                 if action.verb == "start":
                     self._start(pod, pod.launch(action.name))
                 elif action.verb == "signal":
-                    self._signal(pod, pod.launch(action.name))
+                    asked = self._oci.stop_signal(pod, pod.launch(action.name))
+                    ask_to_end(pod, action.name, asked, self._clock())
+                elif action.verb != "kill":
+                    self._hooks.begin(pod, pod.launch(action.name), action.verb)
                 elif wrong := kill_container(pod, action.name, self._groups):
                     self.note(wrong)
             if not due:
@@ -362,7 +364,8 @@ class ProcessRuntime:
         """Go on with a start that is under way, or a group that is not empty yet."""
         notes = one.settle(self._watch)
         if notes is not None:
-            pod.lives[name] = began(pod.lives[name], self._clock())
+            hooked = has_post_start(pod.launch(name))
+            pod.lives[name] = began(pod.lives[name], self._clock(), hooked=hooked)
             for line in notes:
                 self.note(f"{pod.spec.key}/{name}: {line}")
         if not one.over or not one.empty(self._groups, pod.cgroups[name], self._clock()):
@@ -392,9 +395,3 @@ class ProcessRuntime:
             one.collect(self._watch)
             if one.over and pod.spec.bundles is not None:
                 one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
-
-    def _signal(self, pod: ProcessPod, launch: ProcessSpec) -> None:
-        """Ask the main process to end."""
-        number = getattr(signal, self._oci.stop_signal(pod, launch), signal.SIGTERM)
-        pod.running[launch.name].send(number)
-        pod.lives[launch.name] = replace(pod.lives[launch.name], signalled_at=self._clock())

@@ -15,7 +15,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from qoslet.core.workload.lifecycle import Backoff, ContainerState
+from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 

@@ -7,17 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import (
-    NEW,
-    Backoff,
-    Life,
-    actions,
-    backoff_seconds,
-    began,
-    begun,
-    ended,
-    next_due,
-)
+from qoslet.core.workload.life import NEW, Backoff, Life, began, begun, ended
+from qoslet.core.workload.lifecycle import actions, backoff_seconds, next_due
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.probes.pod import PodProbes
 from qoslet.core.workload.probes.verdict import (

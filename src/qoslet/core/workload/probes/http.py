@@ -1,6 +1,7 @@
 """The HTTP of a probe: the request, and what an answer means. Pure.
 
-Source: kubelet pkg/probe/http (DoHTTPProbe, headers, redirects stay on the same host).
+Source: kubelet pkg/probe/http (DoHTTPProbe, headers, redirects stay on the same host),
+pkg/kubelet/lifecycle/handlers.go (runHTTPHandler, isHTTPResponseError).
 """
 
 from __future__ import annotations
@@ -18,9 +19,16 @@ MAX_HEAD = 64 * 1024
 MAX_REDIRECTS = 10
 
 AGENT = "kube-probe/qoslet"
+_HOOK_AGENT = "kube-lifecycle/qoslet"
 
 _STATUS = re.compile(rb"HTTP/\d\.\d (\d{3})(?: [^\r\n]*)?\r?\n")
 _REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def without_tls(asked: HttpGet) -> HttpGet:
+    """The same request over plain HTTP, without what only TLS may carry."""
+    headers = tuple(row for row in asked.headers if row[0].lower() != "authorization")
+    return replace(asked, tls=False, headers=headers)
 
 
 def address(host: str, port: int) -> str:
@@ -37,8 +45,9 @@ def url_of(asked: HttpGet, host: str) -> str:
 def request(asked: HttpGet, host: str) -> bytes:
     """The request; headers of the probe go before those that it would have anyway."""
     # as Go writes a path: what a request line cannot have is escaped
+    agent = _HOOK_AGENT if asked.hook else AGENT
     path = quote(asked.path.partition("#")[0], safe="/?&=%:@!$'()*+,;~-._[]")
-    rows = [("Host", address(host, asked.port)), ("User-Agent", AGENT), ("Accept", "*/*")]
+    rows = [("Host", address(host, asked.port)), ("User-Agent", agent), ("Accept", "*/*")]
     given = {name.lower() for name, _ in asked.headers}
     kept = [row for row in rows if row[0].lower() not in given]
     # one that is empty is left out, as the kubelet does with these two
@@ -62,9 +71,9 @@ def status_of(head: bytes) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def judged(status: int) -> tuple[bool, str]:
-    """Whether a status is a success, and the words of one that is not."""
-    if 200 <= status < 400:
+def judged(status: int, asked: HttpGet) -> tuple[bool, str]:
+    """Whether a status is a success, and the words of one that is not. Of a hook any is."""
+    if asked.hook or 200 <= status < 400:
         return True, ""
     return False, f"HTTP probe failed with statuscode: {status}"
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.workload.lifecycle import NEW, Ending, Life
+from qoslet.core.workload.life import NEW, Life
+from qoslet.core.workload.lifecycle import Ending, in_post_start
 from qoslet.core.workload.probe_spec import MIN_GRACE, Kind, Probe
 from qoslet.core.workload.probes.verdict import has_started
 from qoslet.core.workload.probes.worker import (
@@ -113,10 +114,11 @@ class PodProbes:
 
 
 def _seen(launch: ProcessSpec, life: Life, ending: Ending | None, now: float) -> Seen:
-    """A container as its workers see it."""
+    """A container as its workers see it: not before its ``postStart`` has ended."""
+    early = life.phase == "starting" or in_post_start(life)
     return Seen(
-        life.starts if life.phase != "starting" else 0,
-        life.phase == "running",
+        0 if early else life.starts,
+        life.phase == "running" and not early,
         has_started(launch, life),
         now - life.ran_at,
         ending is not None or life.signalled_at is not None,

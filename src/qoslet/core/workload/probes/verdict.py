@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from qoslet.core.workload.lifecycle import Life
+from qoslet.core.workload.life import Life
+from qoslet.core.workload.lifecycle import in_post_start
 from qoslet.core.workload.process_spec import ProcessSpec
 
 
 def has_started(launch: ProcessSpec, life: Life) -> bool:
-    """Whether a container has started: it runs, and its startup probe has succeeded."""
+    """Whether a container has started: it runs, its ``postStart`` has ended and its startup probe has
+    succeeded."""
     waits = any(probe.kind == "startup" for probe in launch.probes)
-    return life.phase == "running" and (life.started or not waits)
+    runs = life.phase == "running" and not in_post_start(life)
+    return runs and (life.started or not waits)
 
 
 def is_ready(launch: ProcessSpec, life: Life) -> bool:
@@ -30,4 +33,4 @@ def probe_kill_text(launch: ProcessSpec, life: Life) -> str:
 
 def probe_ended(life: Life) -> bool:
     """Whether a probe had the container ended that runs no more."""
-    return life.phase == "ended" and life.end_by is not None
+    return life.phase == "ended" and life.end_by is not None and life.post_start != "failed"

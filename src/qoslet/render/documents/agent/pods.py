@@ -11,7 +11,7 @@ from qoslet.render.documents.timestamps import moment
 
 if TYPE_CHECKING:
     from qoslet.core.status.snapshot import Snapshot
-    from qoslet.core.workload.lifecycle import ContainerState
+    from qoslet.core.workload.container_state import ContainerState
     from qoslet.core.workload.pod_status import PodRow, PodUsage
 
 

@@ -270,6 +270,7 @@ _ENDS = frozenset(
         "ContainerRestarted",
         "ContainerStartFailed",
         "ContainerUnhealthy",
+        "ContainerHookFailed",
     }
 )
 
