@@ -25,6 +25,7 @@ BENCHMARKS = (
     "bench.groups",
     "bench.convert",
     "bench.agent",
+    "bench.record",
 )
 
 
