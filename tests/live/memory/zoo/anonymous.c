@@ -187,6 +187,20 @@ static void given_back(size_t amount, size_t more, int advice)
     }
 }
 
+/* a managed heap: what lives, and a nursery of `more` that fills, is marked with all of it, and goes */
+static void managed(size_t amount, size_t more)
+{
+    char *lives = anonymous_pages(amount * MIB, MAP_PRIVATE);
+    char *nursery = anonymous_pages(more * MIB, MAP_PRIVATE);
+    int round;
+    touch(lives, amount * MIB);
+    for (round = 0; round < 20; round++) {
+        touch(nursery, more * MIB);
+        touch(lives, amount * MIB);
+        need(!madvise(nursery, more * MIB, MADV_DONTNEED));
+    }
+}
+
 static void freed(size_t amount, size_t more)
 {
     given_back(amount, more, MADV_FREE);
@@ -261,6 +275,6 @@ const struct load anonymous[] = {
     {"burst", burst}, {"slow", slow}, {"settle", settle}, {"oscillate", oscillate}, {"again", again},
     {"heap", heap}, {"doubling", doubling}, {"remapped", remapped}, {"huge", huge}, {"inside", inside},
     {"copied", copied}, {"many", many}, {"forks", forks}, {"freed", freed}, {"dropped", dropped},
-    {"cold", cold}, {"paged-out", paged_out}, {"locked", locked}, {"stopped", stopped}, {"quiet", quiet},
+    {"cold", cold}, {"managed", managed}, {"paged-out", paged_out}, {"locked", locked}, {"stopped", stopped}, {"quiet", quiet},
     {"walker", walker}, {"hog", hog}, {NULL, NULL},
 };

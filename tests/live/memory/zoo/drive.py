@@ -58,11 +58,16 @@ class Stage:
         self.log = (folder / "agent.log").open("w")
         words = ["run", str(self.manifests), "--keep", "--guard", scene.guard]
         words += ["--log-format", "json", "--cgroup-driver", scene.driver, *scene.options]
-        self.agent = subprocess.Popen(self.command(*words), stdout=self.log, stderr=self.log)
+        self.words = words
+        self.agent = self.begin()
         self.watcher = subprocess.Popen([program, "watch", self.progress, folder / "watched"])
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "qoslet", *words, "--cgroup-root", ROOT]
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        """A new agent."""
+        return subprocess.Popen(self.command(*self.words), stdout=self.log, stderr=self.log)
 
     def states(self) -> dict[str, Any]:
         """``qoslet ps -o json``; empty while no agent answers."""
@@ -74,11 +79,28 @@ class Stage:
     def put(self, loads: Sequence[Load]) -> None:
         """Begin pods, and wait until each container counts steps."""
         for load in loads:
-            hidden = self.manifests / f".{load.name}.json"
-            hidden.write_text(manifest(load, str(self.program), str(self.progress)))
-            hidden.rename(self.manifests / f"{load.name}.json")
+            self._write(load)
         names = [name for load in loads for name in parts_of(load)]
         until(lambda: all((self.progress / name).exists() for name in names), STARTING_SECONDS)
+
+    def _write(self, load: Load) -> None:
+        """The manifest of a load, put in its place as a whole."""
+        hidden = self.manifests / f".{load.name}.json"
+        hidden.write_text(manifest(load, str(self.program), str(self.progress)))
+        hidden.rename(self.manifests / f"{load.name}.json")
+
+    def change(self, loads: Sequence[Load]) -> None:
+        """What is to happen to loads, or to the agent, while they run."""
+        if any(load.resized for load in loads):
+            time.sleep(2.0)
+            for load in loads:
+                if load.resized:
+                    self._write(replace(load, limit=load.resized))
+        if self.scene.killed_after:
+            time.sleep(self.scene.killed_after)
+            self.agent.kill()
+            self.agent.wait(30)
+            self.agent = self.begin()
 
     def is_over(self, load: Load) -> bool:
         """Whether all containers of a load have ended."""
@@ -97,6 +119,7 @@ class Stage:
             load for load in loads if load.expected in ("finishes", "killed", "ends", "evicted")
         ]
         begun = time.monotonic()
+        self.change(loads)
         until(lambda: bool(ending) and all(map(self.is_over, ending)), self.scene.seconds)
         if len(ending) < len(loads) or self.scene.neighbours:
             time.sleep(max(5.0, WATCHED_SECONDS - (time.monotonic() - begun)))

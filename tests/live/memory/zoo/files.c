@@ -2,6 +2,7 @@
 #include "zoo.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,20 @@ static void reader(size_t amount, size_t more)
         touch(anonymous_pages(more * MIB, MAP_PRIVATE), more * MIB);
     for (;;)
         read_through(file, amount);
+}
+
+/* one process reads a file without end while the other, whose steps count, grows to `more` */
+static void mixture(size_t amount, size_t more)
+{
+    int file = disk_file(amount);
+    pid_t child = fork();
+    size_t at;
+    need(child >= 0);
+    for (at = 0; !child; at = (at + 1) % amount)
+        if (pread(file, block, MIB, at * MIB) != (ssize_t)MIB)
+            _exit(1);
+    touch(anonymous_pages(more * MIB, MAP_PRIVATE), more * MIB);
+    kill(child, SIGKILL);
 }
 
 static void mapped(size_t amount, size_t more)
@@ -188,7 +203,7 @@ static void misses(size_t amount, size_t more)
 }
 
 const struct load files[] = {
-    {"reader", reader}, {"mapped", mapped}, {"writer", writer}, {"dirty-map", dirty_map}, {"sent", sent},
+    {"reader", reader}, {"mixture", mixture}, {"mapped", mapped}, {"writer", writer}, {"dirty-map", dirty_map}, {"sent", sent},
     {"spliced", spliced}, {"locked-file", locked_file}, {"volume-files", volume_files},
     {"disk-files", disk_files}, {"misses", misses}, {NULL, NULL},
 };

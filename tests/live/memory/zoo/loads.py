@@ -21,7 +21,8 @@ CROWDED_SECONDS: Final = 8.0
 @dataclass(frozen=True)
 class Load:
     """A pod that runs ``zoo`` with ``words``. Amounts in MiB; 0: none. ``high`` and ``guard`` are
-    annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each."""
+    annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each.
+    ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start."""
 
     name: str
     words: tuple[str | int, ...]
@@ -34,6 +35,8 @@ class Load:
     capable: bool = False
     containers: int = 1
     pod_limit: int = 0
+    cpu: str = ""
+    resized: int = 0
 
     @property
     def quality(self) -> str:
@@ -69,6 +72,10 @@ ANONYMOUS: Final = (
     Load("opted-out", ("burst", 90), "left alone", guard="off"),
     Load("no-limit", ("burst", 150), "finishes", limit=0, high="64Mi"),
     Load("pod-limit", ("burst", 90), "finishes", limit=0, pod_limit=96),
+    Load("pod-limit-shared", ("burst", 44), "finishes", limit=0, pod_limit=96, containers=2),
+    Load("managed-heap", ("managed", 72, 16), "finishes"),
+    Load("starved", ("burst", 90), "finishes", cpu="200m"),
+    Load("resized", ("slow", 90, 120), "finishes", limit=80, resized=128),
     Load("two-containers", ("burst", 46), "finishes", limit=48, containers=2),
     Load("eight-containers", ("burst", 22), "finishes", limit=24, request=4, containers=8),
 )
@@ -82,6 +89,8 @@ SHARED: Final = (
 )
 FILES: Final = (
     Load("reader", ("reader", 150), "untouched"),
+    Load("readers", ("reader", 60), "untouched", limit=48, containers=3),
+    Load("mixture", ("mixture", 20, 85), "finishes"),
     Load("reader-beside-60", ("reader", 30, 60), "untouched"),
     Load("reader-beside-90", ("reader", 20, 90), "goes on"),
     Load("mapped-file", ("mapped", 120), "untouched"),
@@ -117,6 +126,15 @@ TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
 )
 
+BESIDE: Final = (
+    Load("stall-beside", ("settle", 88, 8), "finishes"),
+    Load("still-beside-stall", ("quiet", 40), "untouched"),
+    Load("reader-beside-stall", ("reader", 150), "untouched"),
+    Load("opted-out-beside-stall", ("burst", 90), "left alone", guard="off"),
+    Load("fork-bomb-beside-stall", ("forks", 256, 400), "killed"),
+)
+"""A stall, and who must not suffer from it or hold up its answer."""
+
 # Among the neighbours of a hog.
 QUIET: Final = (
     Load("quiet-big", ("quiet", 120), "untouched", limit=0, request=0),
@@ -136,7 +154,8 @@ def _hog(
 @dataclass(frozen=True)
 class Scene:
     """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
-    all the time. ``swap``: MiB of compressed or file swap."""
+    all the time. ``swap``: MiB of compressed or file swap. ``killed_after``: seconds after which the
+    agent is killed and begun again."""
 
     name: str
     loads: tuple[Load, ...]
@@ -148,6 +167,7 @@ class Scene:
     swap: tuple[str, int] = ("", 0)
     driver: str = "cgroupfs"
     guard: str = "act"
+    killed_after: float = 0.0
 
     def only(self, names: Sequence[str]) -> Scene:
         """The same with some of its loads."""
@@ -189,6 +209,16 @@ SCENES: Final = (
     _plain("1.36", PLAIN[3::4], SYSTEMD),
     Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=90, guard="off"),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
+    Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
+    Scene(
+        "agent killed",
+        TEN[:3],
+        FORMS["1.22"],
+        at_once=3,
+        bound=2 * CROWDED_SECONDS,
+        seconds=60,
+        killed_after=3.0,
+    ),
     *(
         Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90)
         for name, hog in (

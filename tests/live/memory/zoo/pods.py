@@ -45,6 +45,8 @@ def _container(load: Load, name: str, program: str, progress: str) -> dict[str, 
     limits = {"memory": f"{load.limit}Mi"} if load.limit else {}
     if load.quality == "Guaranteed":
         requests["cpu"] = limits["cpu"] = "100m"
+    if load.cpu:
+        limits["cpu"] = load.cpu
     made["resources"] = {"requests": requests, "limits": limits}
     if load.volume:
         made["volumeMounts"] = [{"name": "scratch", "mountPath": "/scratch"}]
