@@ -151,7 +151,7 @@ class Keeper:
     """A runtime whose containers are processes of the simulated kernel and run until they are
     ended. ``refuse`` names pods that cannot be begun, ``slow`` those that end only when hurried,
     ``stuck`` those that do not even then, ``deaf`` those whose end it refuses; ``broken`` makes
-    every call fail."""
+    every call fail; containers of ``homeless`` pods wait for their cgroups."""
 
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
@@ -160,6 +160,7 @@ class Keeper:
         self.slow: set[str] = set()
         self.stuck: set[str] = set()
         self.deaf: set[str] = set()
+        self.homeless: set[str] = set()
         self.broken = False
         self.calls: list[tuple[object, ...]] = []
 
@@ -188,6 +189,7 @@ class Keeper:
                 pid=pid,
                 exit_code=kept.codes.get(name),
                 restarts=kept.restarts.get(name, 0),
+                awaits_cgroup=uid in self.homeless,
             )
             for uid, kept in self.kept.items()
             for name, pid in kept.pids.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from qoslet.agent.reconciler import AWAITED_SECONDS
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.config.references import UnmetReference
@@ -36,6 +37,25 @@ def test_a_runtime_that_lost_a_pod_begins_it_anew_after_ending_its_processes() -
     assert lost is not None
     assert bench.kernel.processes[lost].exit_code == 137
     assert bench.keeper.running == {"a"}
+
+
+def test_the_cgroup_that_a_container_waits_for_is_created_as_soon_as_it_is_gone() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.turn()
+    (app,) = bench.keeper.kept["a"].cgroups.values()
+    (pid,) = bench.keeper.kept["a"].pids.values()
+    assert pid is not None
+    bench.keeper.homeless.add("a")
+    bench.turn(0.05)
+    assert bench.reconciler.next_at() == pytest.approx(bench.clock.now + AWAITED_SECONDS)
+    bench.kernel.kill(app)
+    bench.keeper.kept["a"].pids["app"] = None
+    bench.keeper.kept["a"].begun = False  # it is started again
+    bench.kernel.perform([Step("remove", app)])
+    bench.turn(AWAITED_SECONDS)
+    assert bench.kernel.identity(app) is not None
 
 
 def test_orphans_are_reported_and_removed_at_a_measured_pace() -> None:

@@ -41,6 +41,9 @@ from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
 from qoslet.errors import QosletError
 
+AWAITED_SECONDS = 0.2
+"""Between two looks at a pod whose container waits for its cgroup."""
+
 
 class Reconciler:
     """Reconciles one root; keeps what it knows between syncs.
@@ -249,6 +252,8 @@ class Reconciler:
                 context.log.pods_synced += 1
                 worker.update_status(context.clock.wall())
                 context.report(worker)
+                if worker.awaits_cgroup and not worker.in_backoff(context.now):
+                    context.wake_in(uid, AWAITED_SECONDS)
 
     def _terminate_due(self) -> bool:
         """Go on with the pods that end; returns whether any cgroups are gone."""

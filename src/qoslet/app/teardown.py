@@ -42,7 +42,14 @@ def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> 
     """The containers of a tree. Raises CannotDo."""
     place, mounts = tree.place, tree.reach.mounts
     where = mounts["unified"] if place.hierarchy == "v2" else mounts
-    return KeeperRuntime.connect(folder, place.root, place.hierarchy, where, limits=limits)
+    return KeeperRuntime.connect(
+        folder,
+        place.root,
+        place.hierarchy,
+        where,
+        limits=limits,
+        oom_ends_scopes=tree.driver.oom_ends_scopes,
+    )
 
 
 def remove_files(folder: str, keep: Collection[str] = ()) -> None:

@@ -37,6 +37,9 @@ class Sessions:
     def oom_kills(self, path: str) -> int | None:
         return None
 
+    def ends_with_oom_kill(self, path: str) -> bool:
+        return False
+
     def tidy(self, paths: Iterable[str]) -> None:
         pass
 

@@ -190,12 +190,15 @@ class Fake:
 
     def on_StartUnit(self, message: Message, fault: str) -> Message:  # noqa: N802
         unit = message.body[0]
+        if self.units[unit]["state"] == "deactivating":
+            return self.job(message, unit, "job canceled")
         self.units[unit]["state"] = "active"
         self.make(self.units[unit]["path"])
         return self.job(message, unit, fault)
 
     def on_ResetFailedUnit(self, message: Message, _: str) -> Message:  # noqa: N802
-        if self.units.get(message.body[0], {}).get("result") != "kept":
+        row = self.units.get(message.body[0], {})
+        if row.get("result") != "kept" and row.get("state") != "deactivating":
             self.units.pop(message.body[0], None)
         return Message.new_method_return(message)
 
@@ -210,6 +213,16 @@ class Fake:
         path = self.units[unit]["path"]
         shutil.rmtree(self.folder / "cgroup" / path.lstrip("/"))
         self.units[unit] = {"state": "failed", "result": result, "path": path}
+        return Message.new_method_return(message)
+
+    def on_Stopping(self, message: Message, _: str) -> Message:  # noqa: N802
+        """For tests: a scope is being ended, and its cgroup is gone already."""
+        unit, seconds = message.body
+        row = self.units[unit]
+        shutil.rmtree(self.folder / "cgroup" / row["path"].lstrip("/"))
+        row["state"] = "deactivating"
+        ended = {"state": "failed", "result": "oom-kill"}
+        asyncio.get_running_loop().call_later(seconds, row.update, ended)
         return Message.new_method_return(message)
 
     def job(self, message: Message, unit: str, fault: str) -> Message:

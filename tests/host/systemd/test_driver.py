@@ -284,6 +284,26 @@ def test_a_scope_that_was_ended_for_memory_is_made_again_as_it_was(bench: Bench)
     assert bench.text(APP, "cgroup.procs") == str(driver.holders.of(APP)) != str(holder)
 
 
+def test_a_scope_that_is_being_ended_is_waited_for(bench: Bench) -> None:
+    driver = bench.driver()
+    steps = [Step("create", APP), *sets(APP, memory_max="8192")]
+    good(driver.perform(steps))
+    driver.units.stop_seconds = 60.0
+    tell(bench, "Stopping", "sd", "q-pod1-app.scope", 0.1)
+    good(driver.perform(steps))
+    assert bench.text(APP, "memory.max") == "8192"
+
+
+def test_a_scope_that_is_not_ended_is_tried_again_later(bench: Bench) -> None:
+    driver = bench.driver()
+    driver.units.stop_seconds = 0.05
+    good(driver.perform([Step("create", APP)]))
+    tell(bench, "Stopping", "sd", "q-pod1-app.scope", 60.0)
+    (outcome,) = driver.perform([Step("create", APP)])
+    assert outcome.errno_name == "EAGAIN"
+    assert "still stopping" in str(outcome.error)
+
+
 def test_the_process_that_keeps_a_scope_is_nobody(bench: Bench) -> None:
     driver = bench.driver()
     good(driver.perform([Step("create", APP)]))

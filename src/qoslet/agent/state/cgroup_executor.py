@@ -170,7 +170,9 @@ class CgroupExecutor:
         if seen is not None:
             self._identities[path] = seen.identity
         if known is not None and seen is None:
-            self.notes.append(f"{path}: cgroup was deleted by another process; recreating it")
+            scope = path.endswith(".scope")
+            what = "systemd ended the scope" if scope else "cgroup was deleted by another process"
+            self.notes.append(f"{path}: {what}; recreating it")
         elif known is not None and seen is not None and known != seen.identity:
             self.notes.append(
                 f"{path}: cgroup was recreated by another process; rewriting its values"

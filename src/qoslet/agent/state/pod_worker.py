@@ -107,6 +107,11 @@ class PodWorker(Struct):
         """Whether any of its containers runs."""
         return any(state.running for state in self.container_states)
 
+    @property
+    def awaits_cgroup(self) -> bool:
+        """Whether a container starts as soon as its cgroup was created again."""
+        return any(state.awaits_cgroup for state in self.container_states)
+
     def plan(self, pod: Pod, qos: QosClass, groups: Sequence[Cgroup]) -> None:
         """Set the cgroups that it is to have."""
         self.pod, self.qos, self.cgroups = pod, qos, tuple(groups)

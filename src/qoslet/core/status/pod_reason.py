@@ -36,7 +36,7 @@ def end_word(reason: str) -> str:
 
 def waiting_reason(state: ContainerState) -> str:
     """Why a container has not started; empty for one that runs or ended for good."""
-    if state.starting:
+    if state.starting or (state.awaits_cgroup and not state.backoff):
         return CREATING
     if state.running:
         return ""

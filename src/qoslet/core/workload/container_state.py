@@ -17,7 +17,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     not execute the command yet, or whose ``postStart`` has not ended. ``ready`` is what its probes say, None: as it runs; ``unhealthy`` is
     what they say in words. ``probe_kills`` counts how often one had it ended, ``killing`` tells the last in words,
     ``probe_ended`` whether the last end was such a one. ``failed_hooks`` are the hooks of
-    this run that failed, in words."""
+    this run that failed, in words. ``awaits_cgroup``: it starts as soon as its cgroup was created
+    again."""
 
     pod_uid: str
     name: str
@@ -41,3 +42,4 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     probe_ended: bool = False
     end_reason: str = ""
     failed_hooks: tuple[tuple[HookKind, str], ...] = ()
+    awaits_cgroup: bool = False

@@ -50,6 +50,7 @@ class Cgroupfs:
 
     ``journal`` and ``slow`` may be set later, before the first step. With ``slow`` no write
     waits for memory to be taken back: such steps are pending. Not safe for several threads.
+    ``oom_ends_scopes``: containers' cgroups are scopes that systemd ends after an OOM kill.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Cgroupfs:
         self.layout = layout_of(hierarchy, mounts)
         self.others: set[str] = set()
         """Groups of somebody else in which files may be written: never made, never removed."""
+        self.oom_ends_scopes = False
         self._files = frozenset(files)
         self._sleep = sleep
         self.slow = slow
@@ -99,16 +101,14 @@ class Cgroupfs:
         """The steps in their order, up to the first that fails. ``befores`` by step number."""
         outcomes: list[Outcome] = []
         for number, step in enumerate(steps):
-            outcome = self._one(step, befores.get(number))
-            outcomes.append(outcome)
-            if outcome.error is not None:
+            outcomes.append(self._one(step, befores.get(number)))
+            if outcomes[-1].error is not None:
                 break
         return outcomes
 
     def _record_made(self) -> None:
         """Write down what came to be, now or before the next entries."""
-        made, self._made = self._made, []
-        self._new.clear()
+        made, self._made, self._new = self._made, [], set()
         if self.journal is not None and made:
             record_done(self.journal, made)
 

@@ -107,6 +107,7 @@ class KeeperRuntime:
         logs: str | None = None,
         limits: LogLimits | None = None,
         backoff: Backoff | None = None,
+        oom_ends_scopes: bool = False,
     ) -> KeeperRuntime:
         """The runtime of ``root``, whose state folder exists and is private. ``mounts`` is as for
         ``cgroupfs.layout_of``; ``logs`` is ``podLogsDir`` (``logs`` in the state folder).
@@ -126,6 +127,7 @@ class KeeperRuntime:
                 files=bounds.files,
                 rate=bounds.rate,
                 backoff=backoff or Backoff(),
+                oom_ends_scopes=oom_ends_scopes,
             )
         )
 
@@ -158,8 +160,8 @@ class KeeperRuntime:
             ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
             for launch in spec.launches
         )
-        number = self._next()
-        self._ask(StartPod(number, replace(spec, problems=()), dict(cgroups), digest), spec.uid)
+        request = StartPod(self._next(), replace(spec, problems=()), dict(cgroups), digest)
+        self._ask(request, spec.uid)
         self._views[spec.uid] = _KeeperView(held, waiting)
         self._states = None
 
@@ -275,8 +277,7 @@ class KeeperRuntime:
             except (ValueError, msgspec.MsgspecError) as error:
                 raise CannotDo(f"cannot send to the keeper: {error}", where=f"pod {uid}") from error
             self._peer.flush()
-        if not self._pending:
-            self._waits_since = time.monotonic()
+        self._waits_since = self._waits_since if self._pending else time.monotonic()
         self._pending[request.id] = request
         if isinstance(request, StartPod | RemovePod):
             self._latest[uid] = request.id

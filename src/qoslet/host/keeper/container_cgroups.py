@@ -40,6 +40,9 @@ class ContainerCgroups(Protocol):
     def oom_kills(self, path: str) -> int | None:
         """How many processes of the group the kernel killed for memory; None if unknown."""
 
+    def ends_with_oom_kill(self, path: str) -> bool:
+        """Whether systemd ends the group after an OOM kill in it."""
+
     def tidy(self, paths: Iterable[str]) -> None:
         """Groups of containers and those above them go from the hierarchies in which only a
         runtime makes groups."""
@@ -53,7 +56,8 @@ class ContainerCgroups(Protocol):
 class KernelContainerCgroups(Cgroupfs):
     """The groups below one root on this machine. ``makers`` are the processes that make scopes:
     a child of theirs in one keeps it, and does not count as the container's. ``own`` are systemd's
-    own hierarchies beside those of v1 (``mountinfo.systemds_own``)."""
+    own hierarchies beside those of v1 (``mountinfo.systemds_own``). ``oom_ends_scopes``: scopes have
+    an ``OOMPolicy`` here."""
 
     def __init__(
         self,
@@ -61,8 +65,11 @@ class KernelContainerCgroups(Cgroupfs):
         mounts: Mapping[str, str] | str,
         root: str,
         own: Iterable[str] = (),
+        *,
+        oom_ends_scopes: bool = False,
     ) -> None:
         super().__init__(hierarchy, mounts, root)
+        self._oom_ends_scopes = oom_ends_scopes
         self.makers: Callable[[], Collection[int]] = tuple
         self._own = [MountedTree(point) for point in own]
 
@@ -105,6 +112,17 @@ class KernelContainerCgroups(Cgroupfs):
         """How many processes of the group the kernel killed for memory; None if unknown."""
         tree = self.layout.tree_of("memory")
         return None if tree is None else oom_kills(tree, checked(path), self.hierarchy)
+
+    def ends_with_oom_kill(self, path: str) -> bool:
+        """Whether systemd ends the group after an OOM kill in it: ``OOMPolicy`` decides about
+        memory.oom.group, too, and the driver gives it to a scope by the planned value."""
+        tree = self.layout.tree_of("memory") if self._oom_ends_scopes else None
+        if tree is None or not path.endswith(".scope"):
+            return False
+        try:
+            return tree.read(checked(path), "memory.oom.group").strip() == "1"
+        except OSError:
+            return False
 
     def _keeping(self, group: str) -> set[int]:
         """The processes that keep a scope."""

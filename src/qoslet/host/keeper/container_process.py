@@ -14,6 +14,7 @@ from qoslet.host.containers.log_files import LogFile, Pipes, Stream
 from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, end_group
+from qoslet.host.keeper.ending_scopes import PendingCgroup
 from qoslet.host.linux import process_limit
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.openat import give_up_kept
@@ -46,7 +47,7 @@ class ContainerProcess:
     """A run from its fork until its group is empty. ``place`` is the path of its pipes without
     their endings. ``over``: its main process has ended, with ``code`` (128 + signal), None
     where nobody could see it, or ``failed`` where it never executed. ``due`` is when it is to
-    be looked at without any event."""
+    be looked at without any event. ``group`` is the identity of its cgroup, where that was there before."""
 
     def __init__(self, place: str, log: LogFile, oom_before: int = 0) -> None:
         folder, _, name = place.rpartition("/")
@@ -59,7 +60,7 @@ class ContainerProcess:
         self.clear_at: float | None = None
         self.oom_killed = False
         self._oom_above: int | None = None
-        self._group: int | None = None
+        self.group: int | None = None
         self.failed: StartFailed | None = None
         self.over = False
         self.killed = False
@@ -89,7 +90,7 @@ class ContainerProcess:
         above counts on, on v2."""
         if not new:
             self.oom_before = groups.oom_kills(path) or 0
-            self._group = groups.identity(path)
+            self.group = groups.identity(path)
         if new or path.endswith(".scope"):
             self._oom_above = groups.oom_kills(os.path.dirname(path))
 
@@ -103,7 +104,7 @@ class ContainerProcess:
         above = os.path.dirname(path)
         if not self.oom_killed:
             count = groups.oom_kills(path)
-            again = self._group not in (None, groups.identity(path))
+            again = self.group not in (None, groups.identity(path))
             if count is not None and not again:
                 self.oom_killed = count > self.oom_before
             elif self._oom_above is not None and self._struck:
@@ -243,6 +244,8 @@ def why(error: Exception) -> StartFailed | str:
     fault."""
     if isinstance(error, StartFailed):
         return error
+    if isinstance(error, PendingCgroup):
+        return str(error)
     if not isinstance(error, OSError):
         return StartFailed(NOT_EXECUTABLE, str(error))
     if error.errno in EXHAUSTED:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from qoslet.core.workload.container_state import ContainerState
+from qoslet.core.workload.life import postponed, withdrawn
 from qoslet.core.workload.lifecycle import finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
@@ -17,7 +18,11 @@ from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import ContainerTimes, PodRecord
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import ContainerProcess
+from qoslet.host.keeper.ending_scopes import OomKillState, PendingCgroup
 from qoslet.host.linux.signals import signal_number
+
+ABSENT_SECONDS = 1.0
+"""How long a start waits for a group that is not there: who makes groups makes it again."""
 
 
 class ProcessPod(KeptPod):
@@ -27,6 +32,8 @@ class ProcessPod(KeptPod):
         super().__init__(spec, digest, cgroups)
         self.running: dict[str, ContainerProcess] = {}
         self.wake: float | None = None
+        self.ending_scopes = OomKillState()
+        self._awaiting: set[str] = set()
 
     def launch(self, name: str) -> ProcessSpec:
         """The container of that name."""
@@ -39,6 +46,17 @@ class ProcessPod(KeptPod):
             return False
         return self.ending is not None or finished(self.spec, self.lives)
 
+    def postpone(self, name: str, error: Exception, reason: str, now: float) -> None:
+        """A container is started later, for no fault of its own."""
+        absent = isinstance(error, FileNotFoundError | PendingCgroup)
+        self._awaiting |= {name} if absent else set()
+        seconds = error.seconds if isinstance(error, PendingCgroup) else ABSENT_SECONDS
+        self.lives[name] = postponed(self.lives[name], reason, now + seconds)
+
+    def withdraw(self, name: str, reason: str, now: float) -> None:
+        """A start came to nothing for want of what is this machine's; it is tried again."""
+        self.lives[name] = withdrawn(self.lives[name], reason, now + ABSENT_SECONDS)
+
     def record(self, boot: str) -> PodRecord:
         """The pod as it goes to disk."""
         processes = {name: one.proc for name, one in self.running.items()}
@@ -46,6 +64,7 @@ class ProcessPod(KeptPod):
 
     def record_start(self, name: str) -> None:
         """A container is started now."""
+        self._awaiting.discard(name)
         self.times[name] = ContainerTimes(time.time(), self._times(name).finished)
 
     def record_end(self, name: str) -> None:
@@ -69,7 +88,8 @@ class ProcessPod(KeptPod):
         pid = one.main if one is not None else None
         state = self.container_state(name, pid, running=one is not None)
         early = state.starting or (one is not None and one.birth is not None)
-        return replace(state, starting=early)
+        awaits = one is None and name in self._awaiting
+        return replace(state, starting=early, awaits_cgroup=awaits)
 
 
 def ask_to_end(pod: ProcessPod, name: str, stop_signal: str, now: float) -> None:

@@ -20,9 +20,7 @@ from qoslet.core.workload.life import (
     ended,
     failed_to_start,
     lost,
-    postponed,
     restarted,
-    withdrawn,
 )
 from qoslet.core.workload.lifecycle import Ending, actions, next_due
 from qoslet.core.workload.pod_status import RuntimePod
@@ -33,14 +31,12 @@ from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.containers.spawn import StartFailed, adopt_orphans
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, vacate
 from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, adopt, fork, why
+from qoslet.host.keeper.ending_scopes import PendingCgroup
 from qoslet.host.keeper.hooks import KeeperHooks
 from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
 from qoslet.host.keeper.pod import ProcessPod, ask_to_end, check_pod, kill_container
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
-
-ABSENT_SECONDS = 1.0
-"""How long a start waits for a group that is not there: who makes groups makes it again."""
 
 NOTES = 1000
 """Lines that are kept for who asks; the oldest go first."""
@@ -324,6 +320,7 @@ class ProcessRuntime:
             if not life.starts:
                 vacate(self._groups, path)
             plain = pod.spec.bundles is None
+            pod.ending_scopes.check(self._groups, name, path, now)
             opened += self._groups.join_fds(path) if plain else []
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
@@ -334,9 +331,9 @@ class ProcessRuntime:
                 fork(launch, opened[:joins], opened[joins:], one)
             else:
                 self._oci.begin(pod, launch, opened[joins:], one)
-        except (StartFailed, OSError, QosletError, ValueError) as error:
+        except (StartFailed, PendingCgroup, OSError, QosletError, ValueError) as error:
             if isinstance(reason := why(error), str):
-                pod.lives[name] = postponed(life, reason, now + ABSENT_SECONDS)
+                pod.postpone(name, error, reason, now)
                 self.note(f"{key}/{name}: {reason}")
             else:
                 self._failed(pod, name, reason)
@@ -354,7 +351,7 @@ class ProcessRuntime:
         """No process came to be."""
         life, now = pod.lives[name], self._clock()
         if error.temporary:
-            pod.lives[name] = withdrawn(life, error.reason, now + ABSENT_SECONDS)
+            pod.withdraw(name, error.reason, now)
         else:
             pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
             pod.record_end(name)
@@ -382,6 +379,8 @@ class ProcessRuntime:
             self._failed(pod, name, one.failed)
             return
         oom, life, now = one.oom_killed, pod.lives[name], self._clock()
+        if oom:
+            pod.ending_scopes.saw_oom_kill(self._groups, name, pod.cgroups[name], one.group, now)
         if one.code is None:
             pod.lives[name] = lost(life, oom, now, self._backoff)
         else:

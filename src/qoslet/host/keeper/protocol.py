@@ -36,7 +36,8 @@ _MAX_PIECES = 16
 class KeeperSettings(Struct, frozen=True):
     """What a keeper is started with. ``folder`` is the state folder of ``root``, ``logs`` that of
     the logs; ``mounts`` as ``cgroupfs.layout_of`` takes them; ``size``, ``files`` and ``rate`` as
-    ``LogLimits``. ``linger`` is how many seconds it waits for a first client."""
+    ``LogLimits``. ``linger`` is how many seconds it waits for a first client. ``oom_ends_scopes``:
+    systemd made the containers' cgroups, and its scopes have an ``OOMPolicy``."""
 
     root: str
     folder: str
@@ -48,6 +49,7 @@ class KeeperSettings(Struct, frozen=True):
     rate: int
     backoff: Backoff
     linger: float = 10.0
+    oom_ends_scopes: bool = False
 
 
 class Request(Struct, frozen=True, tag_field="do", omit_defaults=True):

@@ -237,7 +237,13 @@ class Keeper:
 def _kernel(setting: KeeperSettings) -> ContainerCgroups:
     """This machine's groups."""
     own = systemds_own(mounts()) if setting.hierarchy == "v1" else []
-    return KernelContainerCgroups(setting.hierarchy, setting.mounts, setting.root, own)
+    return KernelContainerCgroups(
+        setting.hierarchy,
+        setting.mounts,
+        setting.root,
+        own,
+        oom_ends_scopes=setting.oom_ends_scopes,
+    )
 
 
 def main(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 
-from qoslet.core.cgroup.unit_properties import creation
+from qoslet.core.cgroup.unit_properties import OOM_POLICY_SINCE, creation
 from qoslet.core.cgroup.unit_properties import words as property_words
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
@@ -39,6 +39,7 @@ class Systemd(UnitDriver):
     ) -> None:
         super().__init__(hierarchy, mounts, root, units, own=own, files=files, slow=slow)
         self.holders = ScopeHolders()
+        self.oom_ends_scopes = hierarchy == "v2" and units.version >= OOM_POLICY_SINCE
 
     async def _begin(self, path: str, unit: str, above: str, given: Given, ours: bool) -> bool:
         """Start the unit; False if it runs already. A scope gets the process that keeps it."""

@@ -5,6 +5,7 @@ Source: org.freedesktop.systemd1(5); systemd src/core/dbus-unit.c, dbus-manager.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, BusReply, variants
 _EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
 CONTROL = "/run/systemd/system.control"
 _DENIED = ("only root can create and change units", "run as root")
+
+STOP_SECONDS = 0.3
+"""How long a new unit waits for one of its name that is being stopped; the loop waits with it."""
 
 _RUNS = ("active", "activating", "reloading")
 
@@ -92,6 +96,7 @@ class Units:
         self.bus = bus
         self.version = version
         self.control = control
+        self.stop_seconds = STOP_SECONDS
         self._kept: set[str] = set()
 
     async def make(self, unit: str, properties: Sequence[Signed], *, ours: bool) -> bool:
@@ -115,7 +120,7 @@ class Units:
             except BusReply as error:
                 if error.name != _EXISTS:
                     raise refusal(unit, "make the unit", error) from None
-                runs = await self.state(unit) in _RUNS
+                runs = await self._state_at_rest(unit) in _RUNS
                 if (runs or last) and not (ours or error.again):
                     raise refusal(unit, "make the unit", error) from None
                 if runs:
@@ -196,6 +201,21 @@ class Units:
         except BusReply:
             return "inactive"
         return str(found or "inactive")
+
+    async def _state_at_rest(self, unit: str) -> str:
+        """ActiveState of a unit once it is not being stopped any more, at most ``stop_seconds`` on: a
+        scope is, for a while after an OOM kill. Raises ``CgroupError``."""
+        pause, waited = 0.01, 0.0
+        while (found := await self.state(unit)) == "deactivating":
+            if waited > self.stop_seconds:
+                raise CgroupError(
+                    f"{unit}: systemd is still stopping the unit; the next attempt creates it again",
+                    errno.EAGAIN,
+                )
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = min(pause * 2, 0.2)
+        return found
 
     async def _job(self, unit: str, deed: str, member: str, signature: str, *body: object) -> None:
         """A job, done. Raises ``BusReply``; ``CgroupError`` where its result is another."""
