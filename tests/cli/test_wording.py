@@ -12,6 +12,7 @@ import pytest
 
 from qoslet.cli import parser
 from qoslet.cli.commands import COMMANDS
+from tests.cli.clusters import write_cluster
 from tests.cli.fixtures import write
 from tests.frozen.program import ask
 from tests.paths import REPO
@@ -50,6 +51,14 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("bad.yaml",),
         ("--explain", "QL029"),
         ("--explain", "QL9"),
+        (),
+    ),
+    "fleet": (
+        ("cluster.json", "--node", "kubelet.yaml", "--jobs", "1"),
+        ("cluster.json", "--rehearse", "v1-to-v2", "--fit", "pod.yaml", "--jobs", "1"),
+        ("cluster.json", "--to", "filename=x"),
+        ("cluster.json", "--jobs", "0"),
+        ("pods.yaml",),
         (),
     ),
     "convert": (
@@ -109,6 +118,7 @@ def test_wording(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     write(tmp_path)
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "block.json").write_text(BLOCK)
+    write_cluster(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(parser._Formatter, "width", 0)

@@ -32,6 +32,7 @@ from qoslet.host.files import node as node_files
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.diff import diff_document
 from qoslet.render.documents.explanation import explanation_document
+from tests.cli.clusters import write_cluster
 from tests.cli.fixtures import DATA, NODE, PODS, made, run, write
 from tests.core.vectors import kubelet_answers
 
@@ -148,6 +149,15 @@ def test_findings_of_lint_conform(tmp_path: Path) -> None:
         document = json.loads(done.stdout)
         VALIDATORS["lint"].validate(document)
         assert document["findings"]
+
+
+def test_fleets_conform(tmp_path: Path) -> None:
+    write_cluster(tmp_path)
+    for arguments in ((), ("--rehearse", "1.36-to-1.37"), ("--fit", "pod.yaml")):
+        done = run("fleet", "cluster.json", *arguments, "-o", "json", folder=tmp_path)
+        document = json.loads(done.stdout)
+        VALIDATORS["fleet"].validate(document)
+        assert {"ok", "broken"} & {one["outcome"] for one in document["nodes"]}
 
 
 def test_differences_conform(tmp_path: Path) -> None:

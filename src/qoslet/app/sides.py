@@ -32,14 +32,36 @@ def two_plans(args: argparse.Namespace, parser: argparse.ArgumentParser) -> tupl
     """The plans of both sides. ``parser`` is the one that made ``args``. Raises BadInput,
     BadInputs."""
     before, after = _texts(args)
-    first = _with(args, before, parser)
-    second = _with(first, after, parser)
+    first, second = _both(args, parser, before, after)
     stdin = _Stdin(first)
     one = _read(stdin, first)
     # what a pod is does not depend on the node, but for which node's pods are read
     same = not (after.keys() & {*POD_OPTIONS, "node-name", "node"})
     other = _read(stdin, second, one if same else None)
     return one.plan(), other.plan()
+
+
+def node_sides(
+    args: argparse.Namespace, parser: argparse.ArgumentParser
+) -> tuple[argparse.Namespace, ...]:
+    """The arguments of each side of a command whose nodes alone may differ; one side where nothing
+    does. Raises BadInput."""
+    if not args.to and not args.rehearse:
+        return (args,)
+    before, after = _texts(args)
+    for key in (*before, *after):
+        if key not in NODE_OPTIONS or key in ("node-name", "probe"):
+            hint = "such as kubernetes=1.37 or node=new-kubelet.yaml"
+            raise BadInput(f"{key} does not configure a node", where="--to", hint=hint)
+    return _both(args, parser, before, after)
+
+
+def _both(
+    args: argparse.Namespace, parser: argparse.ArgumentParser, before: Texts, after: Texts
+) -> tuple[argparse.Namespace, argparse.Namespace]:
+    """The arguments of both sides. Raises BadInput."""
+    first = _with(args, before, parser)
+    return first, _with(first, after, parser)
 
 
 def _texts(args: argparse.Namespace) -> tuple[Texts, Texts]:

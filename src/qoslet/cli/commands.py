@@ -23,6 +23,10 @@ COMMANDS = {
     "plan": ("offline", "Show the cgroups that pods get on a node, and every value in them"),
     "explain": ("offline", "Explain a value, or why a file is not written"),
     "diff": ("offline", "Compare two plans: what an upgrade or a change means for the pods"),
+    "fleet": (
+        "offline",
+        "Plan every node of a cluster, before and after a change",
+    ),
     "lint": ("offline", "Find traps in manifests and kubelet configurations"),
     "convert": ("offline", "Convert OCI or CRI resources, or a pod, to cgroup files"),
     "metrics": ("offline", "List an agent's metrics; print a dashboard or alerts for them"),

@@ -247,6 +247,27 @@ def add_live_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_what_if_arguments(parser: argparse._ActionsContainer) -> None:
+    """The options that say what the other side of a comparison has."""
+    from qoslet.core.diff.rehearsals import names
+
+    parser.add_argument(
+        "--to",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="What the other side has instead: KEY is a long option of qoslet plan, an empty VALUE "
+        "unsets it (repeatable)",
+    )
+    parser.add_argument(
+        "--rehearse",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"Compare as a name says: {names()} (repeatable)",
+    )
+
+
 def add_kubelet_arguments(parser: argparse.ArgumentParser, *, live: bool = False) -> None:
     """The options of whoever asks a kubelet, in a group of their own; with ``--live`` where it is to be asked for."""
     group = parser.add_argument_group("kubelet of this machine")

@@ -12,6 +12,7 @@ NAMES = (
     "explanation",
     "diff",
     "lint",
+    "fleet",
     "top",
     "replay",
     "cri",

@@ -11,10 +11,10 @@ from qoslet.cli.parser import (
     add_node_arguments,
     add_output_argument,
     add_schema_argument,
+    add_what_if_arguments,
     emit_lines,
     screen,
 )
-from qoslet.core.diff.rehearsals import names
 from qoslet.errors import EXIT_NO, EXIT_OK
 from qoslet.render.text.streams import emit
 
@@ -36,21 +36,7 @@ exit code: 0 done, 1 a change is above what --allow says, 2 bad input, 3 not pos
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument(
-        "--to",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="What the other side has instead: KEY is a long option of qoslet plan, an empty VALUE "
-        "unsets it (repeatable)",
-    )
-    parser.add_argument(
-        "--rehearse",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help=f"Compare as a name says: {names()} (repeatable)",
-    )
+    add_what_if_arguments(parser)
     parser.add_argument(
         "--allow",
         choices=("none", "info", "warning"),

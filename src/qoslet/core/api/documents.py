@@ -28,13 +28,15 @@ class Document(Struct, frozen=True):
     """One document of a file.
 
     ``file`` is the file's name as it may be shown; ``number`` counts from 1 where the file has
-    several documents, else 0; ``data`` is its JSON text.
+    several documents, else 0; ``data`` is its JSON text. ``first`` is the number of its first item,
+    where it is a part of a list.
     """
 
     file: str
     number: int
     envelope: Envelope
     data: Text
+    first: int = 0
 
     @property
     def where(self) -> str:
@@ -70,7 +72,7 @@ class Spot(Struct, frozen=True, gc=False):
         """The place without a name."""
         if self.item < 0:
             return self.document.where
-        return f"{self.document.where}: items[{self.item}]"
+        return f"{self.document.where}: items[{self.document.first + self.item}]"
 
     def named(self, kind: str, meta: Metadata | None) -> str:
         """File, kind and name, as messages begin; the position where there is no name."""

@@ -24,7 +24,7 @@ def cpu_shares(plan: Plan) -> Mapping[str, float]:
     names = {cgroup.name for cgroup in plan.cgroups}
     tops: list[Cgroup] = []
     for cgroup in plan.cgroups:
-        if not _competes(cgroup):
+        if not competes(cgroup):
             continue
         above = cgroup.name.rpartition("/")[0]
         if above in names:
@@ -40,7 +40,8 @@ def cpu_shares(plan: Plan) -> Mapping[str, float]:
     return found
 
 
-def _competes(cgroup: Cgroup) -> bool:
+def competes(cgroup: Cgroup) -> bool:
+    """Whether who runs in it, or below it, wants CPU for long."""
     if cgroup.level == "sandbox":
         return False
     return cgroup.level != "container" or cgroup.role in ("regular", "sidecar")
@@ -53,7 +54,7 @@ def _divide(
     found: dict[str, float],
 ) -> None:
     running = [one for one in siblings if one.level != "qos" or _has_pods(one, children)]
-    weights = [_weight(one) for one in running]
+    weights = [cgroup_weight(one) for one in running]
     whole = sum(weights)
     for one, weight in zip(running, weights, strict=True):
         found[one.name] = part * weight / whole if whole else 0.0
@@ -67,7 +68,8 @@ def _has_pods(cgroup: Cgroup, children: Mapping[str, list[Cgroup]]) -> bool:
     )
 
 
-def _weight(cgroup: Cgroup) -> float:
+def cgroup_weight(cgroup: Cgroup) -> float:
+    """What a cgroup has beside its siblings."""
     files = {setting.file: setting.applied for setting in cgroup.settings}
     if files.get("cpu.idle") == "1":
         return _IDLE["cpu.weight" if "cpu.weight" in files else "cpu.shares"]

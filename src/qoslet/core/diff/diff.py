@@ -102,17 +102,18 @@ def diff(before: Plan, after: Plan) -> Diff:
     """Every value in which two plans differ, and every error that only the second has."""
     found = pairs(before, after)
     left, right = cpu_shares(before), cpu_shares(after)
-    changes = list(_errors(before, after))
+    changes = list(new_errors(before, after))
     shares: list[Share] = []
     for pair in found:
         share = _share(pair, left, right)
-        changes += _of_pair(pair, share)
+        changes += changes_of(pair, share)
         if share is not None and pair.cgroup.pod is not None and share.direction != "same":
             shares.append(share)
     return Diff(before, after, tuple(changes), tuple(shares), tuple(hints(before, after)))
 
 
-def _errors(before: Plan, after: Plan) -> Iterator[Change]:
+def new_errors(before: Plan, after: Plan) -> Iterator[Change]:
+    """The errors that only the second plan has."""
     known = {_told(row) for row in before.problems}
     for row in after.problems:
         if row.severity == "error" and _told(row) not in known:
@@ -142,7 +143,8 @@ def _compared(before: float, after: float, better: str = "more") -> Direction:
     return "better" if more == (better == "more") else "worse"
 
 
-def _of_pair(pair: Pair, share: Share | None) -> list[Change]:
+def changes_of(pair: Pair, share: Share | None) -> list[Change]:
+    """What differs between two cgroups; ``share`` is the CPU that they get."""
     before, after = pair.before, pair.after
     if before is None or after is None:
         return [_whole(pair)]

@@ -1,0 +1,140 @@
+"""What configures the nodes of a fleet, bundles, and the pod that is to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from qoslet.core.api.documents import Options
+from qoslet.core.api.input.label_selector import label_selector
+from qoslet.core.fleet.cluster import BundledNode
+from qoslet.core.fleet.nodes import Configuration, NodeFactory
+from qoslet.core.fleet.read import NodeRow
+from qoslet.core.node.flags import Flags, flags_of
+from qoslet.errors import BadInput, BadInputs
+from qoslet.host.files.bounds import READ_ONCE
+from qoslet.host.files.manifests import load, text_documents, values_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.api.pod import Pod
+
+_STATIC = ("cpuManagerPolicy", "memoryManagerPolicy")
+
+
+class Configured(Struct, frozen=True):
+    """The sides of a fleet: flags and documents of each. ``exact``: pods of a node may depend on
+    each other."""
+
+    flags: tuple[Flags, ...]
+    configurations: tuple[tuple[Configuration, ...], ...]
+    paths: tuple[tuple[str, ...], ...]
+    exact: bool
+
+    def factories(self) -> list[NodeFactory]:
+        """What makes the nodes of each side."""
+        sides = zip(self.flags, self.configurations, strict=True)
+        return [NodeFactory(flags, some) for flags, some in sides]
+
+
+def configured(args: argparse.Namespace, sides: Sequence[argparse.Namespace]) -> Configured:
+    """What the command line gives for each side. Raises BadInput, BadInputs."""
+    chosen = [
+        Configuration(_documents(path), label_selector(selector))
+        for selector, path in args.node_with
+    ]
+    flags, configurations = [], []
+    for side in sides:
+        own = [Configuration([one for path in side.node for one in _documents(path)])]
+        flags.append(flags_of(side))
+        configurations.append((*(own if side.node else ()), *chosen))
+    exact = any(_is_static(getattr(one, name)) for one in flags for name in _FLAGS) or any(
+        _is_static(document.get(field))
+        for some in configurations
+        for one in some
+        for _, document in one.documents
+        for field in _STATIC
+    )
+    exact = exact or any(
+        _is_false(one, some) for one, some in zip(flags, configurations, strict=True)
+    )
+    paths = tuple(tuple(side.node) for side in sides)
+    return Configured(tuple(flags), tuple(configurations), paths, exact)
+
+
+_FLAGS = ("cpu_manager_policy", "memory_manager_policy")
+
+
+def _is_static(value: object) -> bool:
+    return isinstance(value, str) and value.lower() == "static"
+
+
+def _is_false(flags: Flags, configurations: Sequence[Configuration]) -> bool:
+    """Whether containers may stand side by side without the cgroup of a pod."""
+    if flags.cgroups_per_qos is not None:
+        return flags.cgroups_per_qos.lower() != "true"
+    return any(
+        document.get("cgroupsPerQOS") is False
+        for one in configurations
+        for _, document in one.documents
+    )
+
+
+def _documents(path: str) -> list[tuple[str, Any]]:
+    """The documents of a file as ``load_node`` reads them. Raises BadInputs."""
+    found = []
+    for where, value in values_of(path):
+        if not isinstance(value, dict):
+            raise BadInputs([BadInput("must be an object", where=where)])
+        if value.get("kind") == "Node" and value.get("apiVersion") == "v1":
+            hint = "give it with -f: --node configures the nodes of the fleet"
+            raise BadInputs([BadInput("is one node of a cluster", where=where, hint=hint)])
+        found.append((where, value))
+    return found
+
+
+def fit_pod(path: str) -> Pod:
+    """The pod of ``--fit``. Raises BadInputs."""
+    pods = load([path], Options()).pods
+    if len(pods) != 1:
+        message = f"contains {len(pods)} pods"
+        raise BadInputs([BadInput(message, where=f"--fit {path}", hint="give one pod or workload")])
+    return pods[0]
+
+
+def read_bundle(path: str, chosen: Configured) -> tuple[BundledNode, list[Pod]]:
+    """The node of a bundle on each side, and its pods. Raises BadInput, BadInputs."""
+    from qoslet.app.bundle.inputs import BundleInputs
+
+    bundle = BundleInputs(path)
+    found = [
+        bundle.node(paths, flags) for paths, flags in zip(chosen.paths, chosen.flags, strict=True)
+    ]
+    node, problems = found[0]
+    loaded = bundle.pods(Options(node_name=node.name))
+    row = NodeRow(node.name or path, f"{path}: Node {node.name}", b"{}", {})
+    told = (*problems, *loaded.problems)
+    return BundledNode(row, tuple(one for one, _ in found), told), list(loaded.pods)
+
+
+def yaml_texts(first: bytes, rest: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """YAML as JSON text, document by document. Raises BadInputs."""
+    parts = [first]
+    size = len(first)
+    for block in rest:
+        parts.append(block)
+        size += len(block)
+        if size > READ_ONCE.yaml_size:
+            hint = "use JSON: kubectl get nodes,pods -A -o json"
+            raise BadInput("is YAML larger than 64 MiB", where=name, hint=hint)
+    faults = []
+    for one in text_documents(b"".join(parts), name):
+        if isinstance(one, BadInput):
+            faults.append(one)
+        else:
+            yield bytes(one.data) + b"\n"
+    if faults:
+        raise BadInputs(faults)

@@ -1,0 +1,124 @@
+"""``qoslet fleet``: every node of a cluster with its pods, in numbers."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import (
+    add_drawing_arguments,
+    add_node_arguments,
+    add_output_argument,
+    add_schema_argument,
+    add_what_if_arguments,
+    emit_lines,
+    screen,
+)
+from qoslet.errors import EXIT_NO, EXIT_OK
+from qoslet.render.text.streams import emit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.core.fleet.plan import Fleet
+
+FORMS = ("table", "json", "yaml")
+USAGE = "[OPTION]... [FILE]..."
+EPILOG = """\
+examples:
+  kubectl get nodes,pods -A -o json | qoslet fleet -
+  qoslet fleet cluster.json.gz --node kubelet.yaml --to kubernetes=1.37
+  qoslet fleet cluster/ --node-with pool=gpu gpu-kubelet.yaml -o json
+  qoslet fleet cluster.json --fit web.yaml
+
+exit code: 0 done, 1 a plan cannot stand or a document is broken, 2 bad input, 3 not possible here
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_what_if_arguments(parser)
+    parser.add_argument(
+        "--fit", metavar="FILE", help="Count how many more of the pod in this manifest fit"
+    )
+    add_output_argument(parser, FORMS)
+    parser.add_argument("-v", "--verbose", action="store_true", help="List every node and problem")
+    parser.add_argument(
+        "--jobs", type=_jobs, metavar="COUNT", help="Processes to use (default: one a processor)"
+    )
+    add_schema_argument(parser)
+    group = parser.add_argument_group("cluster")
+    group.add_argument("paths", nargs="*", metavar="FILE", help="The same as -f FILE")
+    group.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="Read nodes and pods from a file (also .gz, .zst), a bundle, a directory, or - for "
+        "standard input (repeatable)",
+    )
+    group.add_argument(
+        "-R", "--recursive", action="store_true", help="Read directories recursively"
+    )
+    group.add_argument(
+        "--resources",
+        choices=("spec", "allocated"),
+        default="spec",
+        metavar="FROM",
+        help="Take resources from the spec, or as allocated in the status (default: spec)",
+    )
+    group.add_argument(
+        "--node-with",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("SELECTOR", "FILE"),
+        help="Read a KubeletConfiguration for the nodes with these labels only (repeatable)",
+    )
+    add_node_arguments(parser)
+    add_drawing_arguments(parser, exact=False)
+
+
+def _jobs(text: str) -> int:
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1024):
+        raise ArgumentTypeError("must be a number from 1 to 1024")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, plan and print; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("fleet").encode())
+        return EXIT_OK
+    from qoslet.app.fleet import plan_fleet
+    from qoslet.app.sides import node_sides
+    from qoslet.cli.commands import parser_of
+    from qoslet.render.text.progress import Progress
+
+    progress = Progress(sys.stderr)
+    try:
+        found = plan_fleet(args, node_sides(args, parser_of("fleet")), progress)
+    finally:
+        progress.clear()
+    _print(found, args)
+    return EXIT_OK if found.is_valid else EXIT_NO
+
+
+def _print(found: Fleet, args: argparse.Namespace) -> None:
+    match args.output:
+        case "table":
+            from qoslet.render.text.fleet import draw
+
+            shown = screen(args)
+            emit_lines(draw(found, shown, args.verbose), shown)
+        case _:
+            from qoslet.render.documents.fleet import fleet_document
+            from qoslet.render.documents.plan import encode, encode_yaml
+
+            document = fleet_document(found)
+            emit(encode_yaml(document) if args.output == "yaml" else encode(document))

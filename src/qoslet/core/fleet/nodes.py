@@ -1,0 +1,72 @@
+"""The nodes of a cluster: each with its configuration, equal ones worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from qoslet.core.api.input.label_selector import Selector
+from qoslet.core.fleet.read import NodeRow
+from qoslet.core.node.flags import Flags
+from qoslet.core.node.node import Node
+from qoslet.core.node.resolve import node_from
+from qoslet.core.problem import Problem
+
+Documents = Sequence[tuple[str, Any]]
+"""Decoded documents, each with its place."""
+
+
+class Configuration(Struct, frozen=True):
+    """Documents that configure nodes, those with the labels of ``selector``; None: all."""
+
+    documents: Documents
+    selector: Selector | None = None
+
+
+class FoundNode(Struct, frozen=True):
+    """A node with what is to be said of its documents. ``kind`` is the same for equal nodes."""
+
+    node: Node
+    kind: int
+    problems: tuple[Problem, ...]
+
+
+class NodeFactory:
+    """Nodes of one side: ``flags`` and ``configurations`` over what the input says of each."""
+
+    def __init__(self, flags: Flags, configurations: Sequence[Configuration] = ()) -> None:
+        self._flags = replace(flags, probe="never", node_name=None)
+        self._configurations = configurations
+        self._known: dict[tuple[bytes, tuple[int, ...]], tuple[FoundNode, str]] = {}
+
+    def of(self, row: NodeRow) -> FoundNode:
+        """The node of a row. Raises BadInputs."""
+        chosen = tuple(
+            at
+            for at, one in enumerate(self._configurations)
+            if one.selector is None or one.selector.matches(row.labels)
+        )
+        known = self._known.get((row.body, chosen))
+        if known is None:
+            found = self._resolve(row, chosen)
+            self._known[row.body, chosen] = found, row.where
+            return found
+        found, where = known
+        problems = tuple(
+            replace(one, where=one.where.replace(where, row.where, 1)) for one in found.problems
+        )
+        return FoundNode(replace(found.node, name=row.name), found.kind, problems)
+
+    def _resolve(self, row: NodeRow, chosen: tuple[int, ...]) -> FoundNode:
+        given = [one for at in chosen for one in self._configurations[at].documents]
+        value = json.decode(row.body)
+        own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": row.name}, **value}
+        node, problems = node_from([*given, (row.where, own)], self._flags, _no_machine)
+        return FoundNode(node, len(self._known), tuple(problems))
+
+
+def _no_machine() -> NoReturn:
+    raise AssertionError("a fleet's nodes are other machines")

@@ -1,0 +1,258 @@
+"""One node of many: what its plan comes to, from the shapes of its pods and how many have each.
+
+It says what ``core.plan`` says of the same node and pods, without the cgroups of each pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.api.pod import Pod, Quantities
+from qoslet.core.fleet.shapes import Member, member
+from qoslet.core.node.node import Node, allocatable, enforced, eviction_reservation
+from qoslet.core.plan.live_plan import LivePlan
+from qoslet.core.plan.pod_planner import Planner
+from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
+from qoslet.core.plan.totals import Largest, NodeTotals, TemplateSummary, bytes_of
+from qoslet.core.problem import Problem
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.pod_template import PodTemplatePlan
+from qoslet.core.resources.qos_cgroups import QosTotalsBuilder
+
+State = Literal["ok", "warning", "error", "broken"]
+Amounts = Mapping[str, int]
+"""Resource to millicores, or units."""
+
+PROTECTING = ("memory.min", "memory.low")
+
+
+class Group(Struct, gc=False):
+    """Pods of one shape on a node: how many, and the first of them."""
+
+    shape: int
+    count: int
+    first: Member
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    """A node's plan in numbers.
+
+    ``throttled`` counts containers whose memory.high is met before a memory.max. ``claimed`` is
+    what pods claim of each protecting file, ``held`` what kubepods has of it, bytes.
+    ``at_requests`` and ``at_limits`` are the bytes that are left above the hard eviction threshold
+    when every pod uses its memory request or limit; ``unlimited`` pods have none. ``problems`` are
+    those of the documents and the plan.
+    """
+
+    name: str
+    state: State
+    pods: int
+    kubernetes: str = ""
+    hierarchy: str = ""
+    capacity: Amounts = {}
+    allocatable: Amounts = {}
+    enforced: Amounts = {}
+    requested: Amounts = {}
+    throttled: int = 0
+    claimed: Amounts = {}
+    held: Amounts = {}
+    at_requests: int | None = None
+    at_limits: int | None = None
+    unlimited: int = 0
+    problems: tuple[Problem, ...] = ()
+    problem_count: int = 0
+    """Their number, where they were told elsewhere."""
+
+    @property
+    def overcommitted(self) -> bool:
+        """Whether more protection is claimed than kubepods holds, so that some of it has no effect."""
+        return any(amount > self.held.get(file, 0) for file, amount in self.claimed.items())
+
+
+def amounts(quantities: Quantities) -> dict[str, int]:
+    """Quantities as whole numbers."""
+    return {
+        name: amount.milli if name == "cpu" else amount.value for name, amount in quantities.items()
+    }
+
+
+def state_of(problems: Sequence[Problem]) -> State:
+    """The gravest of the rows."""
+    found = {one.severity for one in problems}
+    return "error" if "error" in found else "warning" if "warning" in found else "ok"
+
+
+class Standing(Struct, frozen=True):
+    """What planning a node gave, beside its outcome: templates with their number, sums and groups
+    above the pods. ``plan`` is the whole one where pods depend on each other."""
+
+    counts: Mapping[int, tuple[int, PodTemplatePlan]]
+    """Shape to how many admitted pods have it, and their template."""
+    upper: Sequence[Cgroup]
+    outcome: Outcome
+    plan: Plan | None = None
+
+
+class NodePlanner:
+    """Plans nodes that are equal but for their names."""
+
+    def __init__(self, node: Node, shapes: Sequence[Pod]) -> None:
+        self.node = node
+        self.planner = Planner(node)
+        self.shapes = shapes
+        self._templates: dict[int, PodTemplatePlan] = {}
+        self._noted: dict[int, bool] = {}
+        eviction = eviction_reservation(node).get("memory")
+        self._eviction = eviction.value if eviction is not None else 0
+        self._amounts = amounts(node.capacity), amounts(allocatable(node)), amounts(enforced(node))
+
+    @property
+    def allocatable(self) -> Amounts:
+        """What is left for pods."""
+        return self._amounts[1]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the pods of the node depend on each other, so that each of them must be known."""
+        return self.planner.managers is not None
+
+    def template(self, shape: int) -> PodTemplatePlan:
+        """What was planned for the pods of a shape."""
+        found = self._templates.get(shape)
+        if found is None:
+            found = self._templates[shape] = self.planner.templates.of(self.shapes[shape])
+        return found
+
+    def plan(
+        self, name: str, groups: Sequence[Group], problems: Sequence[Problem], whole: bool = False
+    ) -> Standing:
+        """The plan of the node of that name. ``groups`` are in the order of their first pods;
+        where the node is exact, each is one pod. ``whole``: with the plan of every pod."""
+        node = replace(self.node, name=name)
+        if self.is_exact or whole:
+            return self._whole(node, groups, problems)
+        pods = _Pods(self, node)
+        for group in groups:
+            pods.add(group)
+        rows = [*problems, *pods.problems()]
+        outcome = self._outcome(name, pods.totals, pods.upper, rows, pods.unlimited)
+        return Standing(pods.counts, pods.upper, outcome)
+
+    def _whole(self, node: Node, groups: Sequence[Group], problems: Sequence[Problem]) -> Standing:
+        """The same by planning every pod."""
+        live = LivePlan(node)
+        found = [member(self.shapes[one.shape], one.first) for one in groups]
+        live.add_all(found)
+        made = live.plan(tuple(problems))
+        totals, unlimited = NodeTotals(), 0
+        for pod in found:
+            summary = TemplateSummary.of(pod, live.planner.templates.of(pod), 1)
+            totals.add(summary)
+            unlimited += "memory" not in summary.limits
+        upper = live.upper()
+        outcome = self._outcome(node.name or "", totals, upper, made.problems, unlimited)
+        return Standing({}, upper, outcome, made)
+
+    def summary(self, group: Group) -> TemplateSummary:
+        """Pods of a shape with the first of them."""
+        pod = member(self.shapes[group.shape], group.first)
+        return TemplateSummary.of(pod, self.template(group.shape), group.count)
+
+    def noted(self, shape: int, summary: TemplateSummary) -> bool:
+        """Whether there is something to say about pods of a shape."""
+        found = self._noted.get(shape)
+        if found is None:
+            rows = pod_problems(self.planner.policy, summary)
+            found = self._noted[shape] = any(True for _ in rows)
+        return found
+
+    def _outcome(
+        self,
+        name: str,
+        totals: NodeTotals,
+        upper: Sequence[Cgroup],
+        problems: Sequence[Problem],
+        unlimited: int,
+    ) -> Outcome:
+        capacity, left, whole = self._amounts
+        claimed = dict.fromkeys(PROTECTING, 0)
+        for (_, file), amount in totals.claims.items():
+            claimed[file] += amount
+        pods = self.planner.parent("Guaranteed")[0]
+        rows = next((one.settings for one in upper if one.name == pods), ())
+        held = {file: bytes_of(rows, file) or 0 for file in PROTECTING}
+        memory = left.get("memory")
+        return Outcome(
+            name,
+            state_of(problems),
+            totals.pods,
+            self.node.profile.kubernetes,
+            self.node.hierarchy if self.node.os == "linux" else "windows",
+            capacity,
+            left,
+            whole,
+            {key: amount for key, amount in totals.requests.items() if amount},
+            totals.throttled,
+            {file: amount for file, amount in claimed.items() if amount},
+            {file: amount for file, amount in held.items() if amount},
+            None if memory is None else memory - totals.requests.get("memory", 0),
+            None if memory is None else memory - totals.memory_limits,
+            unlimited,
+            tuple(problems),
+        )
+
+
+class _Pods:
+    """The pods of one node while they are counted."""
+
+    def __init__(self, planner: NodePlanner, node: Node) -> None:
+        self._planner = planner
+        self._policy = replace(planner.planner.policy, node=node)
+        self._sums = QosTotalsBuilder()
+        self._merged: dict[int, Group] = {}
+        self._contradicted: list[Pod] = []
+        self.totals = NodeTotals()
+        self.counts: dict[int, tuple[int, PodTemplatePlan]] = {}
+        self.unlimited = 0
+        self.upper: Sequence[Cgroup] = ()
+
+    def add(self, group: Group) -> None:
+        """Count pods of a shape; those of one template are told together."""
+        template = self._planner.template(group.shape)
+        known = self._merged.get(id(template))
+        if known is None:
+            self._merged[id(template)] = Group(group.shape, group.count, group.first)
+        else:
+            known.count += group.count
+        shape = self._planner.shapes[group.shape]
+        if self._planner.planner.admits(shape):
+            self._sums.add(
+                template.qos, template.memory, template.milli, group.count, apart=template.apart
+            )
+        self.counts[group.shape] = group.count, template
+        if shape.status_qos not in (None, "", template.qos):
+            self._contradicted += [member(shape, group.first)] * group.count
+        if "memory" not in template.sums.limits:
+            self.unlimited += group.count
+
+    def problems(self) -> list[Problem]:
+        """The rows of the plan, in its order."""
+        planner, policy = self._planner, self._policy
+        summaries = {}
+        for key, group in self._merged.items():
+            summary = summaries[key] = planner.summary(group)
+            self.totals.add(summary)
+        largest = Largest(summaries.get)
+        for key in summaries:
+            largest.changed(key)
+        self.upper = planner.planner.upper(self._sums.qos_totals)
+        rows = node_problems(policy, self.totals, self.upper, largest)
+        for key, summary in summaries.items():
+            if planner.noted(self._merged[key].shape, summary):
+                rows += pod_problems(policy, summary)
+        rows += contradictions((pod, planner.planner.qos(pod)) for pod in self._contradicted)
+        return rows

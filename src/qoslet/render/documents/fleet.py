@@ -1,0 +1,153 @@
+"""A fleet as a document: ``kind: Fleet`` of ``qoslet/v1``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from qoslet.core.fleet.change import RATIOS
+from qoslet.core.quantity import canonical, from_int, from_milli
+from qoslet.render.documents.plan import API_VERSION, Document
+
+if TYPE_CHECKING:
+    from qoslet.core.fleet.change import NodeChange
+    from qoslet.core.fleet.fit import Fit
+    from qoslet.core.fleet.outcome import Amounts, Outcome
+    from qoslet.core.fleet.plan import Fleet, NodeResult
+    from qoslet.core.fleet.problems import FleetProblem
+
+STATES = ("ok", "warning", "error", "broken")
+AMOUNTS = ("capacity", "allocatable", "enforced", "requested")
+
+
+def text_of(name: str, amount: int) -> str:
+    """An amount of a resource as a quantity."""
+    if name == "cpu":
+        return canonical(from_milli(amount))
+    plain = name == "pods" or name == "pid" or "/" in name
+    return canonical(from_int(amount, "DecimalSI" if plain else "BinarySI"))
+
+
+def fleet_document(fleet: Fleet) -> Document:
+    """The whole answer, as ``qoslet fleet -o json`` prints it."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Fleet",
+        "nodes": [_node(one) for one in fleet.nodes],
+        "totals": totals(fleet),
+        "problems": [_problem(one) for one in fleet.problems],
+        "moreProblems": fleet.dropped,
+    }
+
+
+def totals(fleet: Fleet) -> Document:
+    """The sums of all nodes."""
+    planned = [one.outcome for one in fleet.nodes]
+    found: Document = {
+        "nodes": len(planned),
+        "pods": fleet.pods,
+        "unscheduled": fleet.unscheduled,
+        "ended": fleet.ended,
+        "problems": fleet.problem_count,
+        "shapes": fleet.shapes,
+        "outcomes": {state: sum(one.state == state for one in planned) for state in STATES},
+        **{name: _texts(_sum(getattr(one, name) for one in planned)) for name in AMOUNTS},
+        "throttled": sum(one.throttled for one in planned),
+        "overcommitted": sum(one.overcommitted for one in planned),
+    }
+    changes = [one.change for one in fleet.nodes if one.change is not None]
+    if changes:
+        found["changes"] = _sums(changes)
+    fits = [one.fit for one in fleet.nodes if one.fit is not None]
+    if fits:
+        found["fit"] = _fits(fleet.fit_pod, fits)
+    return found
+
+
+def _fits(pod: str, fits: list[Fit]) -> Document:
+    binding: dict[str, int] = {}
+    for one in fits:
+        binding[one.binding] = binding.get(one.binding, 0) + 1
+    return {
+        "pod": pod,
+        "count": sum(one.count for one in fits),
+        "nodes": sum(one.count > 0 for one in fits),
+        "bindingResources": dict(sorted(binding.items())),
+    }
+
+
+def _sum(every: Iterable[Amounts]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for amounts in every:
+        for name, amount in amounts.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _texts(amounts: Amounts) -> dict[str, str]:
+    return {name: text_of(name, amount) for name, amount in amounts.items()}
+
+
+def _sums(changes: list[NodeChange]) -> Document:
+    return {
+        "worse": sum(one.worse for one in changes),
+        "better": sum(one.better for one in changes),
+        "changed": sum(one.changed for one in changes),
+        "podsWithLessCpu": sum(one.pods_with_less_cpu for one in changes),
+        "podsWithMoreCpu": sum(one.pods_with_more_cpu for one in changes),
+        "cpuRatios": [
+            {"below": bound, "pods": sum(one.ratios[at] for one in changes)}
+            for at, bound in enumerate([*RATIOS, None])
+        ],
+    }
+
+
+def _node(result: NodeResult) -> Document:
+    outcome = result.outcome
+    found: Document = {"name": outcome.name, "outcome": outcome.state, "pods": outcome.pods}
+    found["problems"] = outcome.problem_count
+    if outcome.state != "broken":
+        found |= _planned(outcome)
+    if result.after is not None:
+        found["after"] = {"outcome": result.after.state, **_planned(result.after)}
+    if result.change is not None:
+        found["changes"] = _sums([result.change])
+        found["changes"].pop("cpuRatios")  # type: ignore[attr-defined]
+    if result.fit is not None:
+        found["fit"] = {"count": result.fit.count, "bindingResource": result.fit.binding}
+    return found
+
+
+def _planned(outcome: Outcome) -> Document:
+    return {
+        "kubernetes": outcome.kubernetes,
+        "hierarchy": None if outcome.hierarchy == "windows" else outcome.hierarchy,
+        **{name: _texts(getattr(outcome, name)) for name in AMOUNTS},
+        "throttled": outcome.throttled,
+        "protection": {
+            "claimed": _texts(outcome.claimed),
+            "held": _texts(outcome.held),
+            "overcommitted": outcome.overcommitted,
+        },
+        "evictionMargin": {
+            "atRequests": _bytes(outcome.at_requests),
+            "atLimits": _bytes(outcome.at_limits),
+            "podsWithoutLimit": outcome.unlimited,
+        },
+    }
+
+
+def _bytes(amount: int | None) -> str | None:
+    return None if amount is None else text_of("memory", amount)
+
+
+def _problem(row: FleetProblem) -> Document:
+    problem = row.problem
+    return {
+        "severity": problem.severity,
+        "where": problem.where,
+        "message": problem.message,
+        "hint": problem.hint,
+        "node": row.node,
+        "count": row.count,
+    }

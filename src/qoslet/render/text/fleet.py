@@ -1,0 +1,158 @@
+"""A fleet for people: totals, the nodes that need a look first, and problems by what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from qoslet.render.documents.fleet import STATES, text_of, totals
+from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
+from qoslet.render.units import rounded, size
+
+if TYPE_CHECKING:
+    from qoslet.core.fleet.outcome import Outcome
+    from qoslet.core.fleet.plan import Fleet, NodeResult
+    from qoslet.core.fleet.problems import FleetProblem
+
+_NODES = 20
+_PROBLEMS = 8
+_STYLES = {"broken": "red", "error": "red", "warning": "yellow", "ok": "green", "info": "dim"}
+
+
+def draw(fleet: Fleet, terminal: Terminal, verbose: bool) -> list[str]:
+    """The whole answer; ``verbose`` lists every node and every problem."""
+    return [
+        *_summary(fleet),
+        "",
+        *_nodes(fleet, terminal, verbose),
+        *_problems(fleet, terminal, verbose),
+    ]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _summary(fleet: Fleet) -> Iterator[str]:
+    nodes = [one.outcome for one in fleet.nodes]
+    states = [f"{sum(one.state == state for one in nodes):,} {state}" for state in STATES]
+    shown = [text for text in states if not text.startswith("0 ")]
+    rest = [f"{fleet.unscheduled:,} unscheduled"] if fleet.unscheduled else []
+    rest += [f"{fleet.ended:,} ended"] if fleet.ended else []
+    tail = f" ({', '.join(rest)})" if rest else ""
+    pods = f"{_count(fleet.pods, 'pod')}{tail} of {_count(fleet.shapes, 'shape')}"
+    yield f"{_count(len(nodes), 'node')}: {', '.join(shown)}; {pods}"
+    found = totals(fleet)
+    for name in ("cpu", "memory"):
+        asked = sum(one.requested.get(name, 0) for one in nodes)
+        left = sum(one.allocatable.get(name, 0) for one in nodes)
+        part = f" ({asked * 100 // left}%)" if left else ""
+        yield f"{name}: {_amount(name, asked)} of {_amount(name, left)} allocatable requested{part}"
+    throttled, over = found["throttled"], found["overcommitted"]
+    if throttled or over:
+        yield f"{_count(int(str(throttled)), 'container')} throttled at memory.high, {_count(int(str(over)), 'node')} with overcommitted protection"
+    yield from _what_if(fleet)
+
+
+def _what_if(fleet: Fleet) -> Iterator[str]:
+    changes = [one.change for one in fleet.nodes if one.change is not None]
+    if changes:
+        worse, better = sum(one.worse for one in changes), sum(one.better for one in changes)
+        less = sum(one.pods_with_less_cpu for one in changes)
+        more = sum(one.pods_with_more_cpu for one in changes)
+        changed = sum(one.changed for one in changes)
+        yield f"changes: {changed:,}, {worse:,} worse, {better:,} better; CPU share when all compete: {_count(less, 'pod')} less, {more:,} more"
+    fits = [one.fit for one in fleet.nodes if one.fit is not None]
+    if fits:
+        names = sorted({one.binding for one in fits})
+        binding = ", ".join(
+            f"{name} on {sum(one.binding == name for one in fits):,}" for name in names
+        )
+        count = sum(one.count for one in fits)
+        yield f"{count:,} more of {printable(fleet.fit_pod)} fit; what binds: {binding}"
+
+
+def _amount(name: str, amount: int) -> str:
+    return text_of(name, amount) if name == "cpu" else size(rounded(amount))
+
+
+def _grave(result: NodeResult) -> tuple[int, int]:
+    outcome = result.outcome
+    return -STATES.index(outcome.state), outcome.at_requests or 0
+
+
+def _nodes(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
+    nodes: Sequence[NodeResult] = fleet.nodes
+    if not verbose:
+        nodes = sorted(nodes, key=_grave)[:_NODES]
+    head = ["node", "outcome", "pods", "cpu", "memory", "margin", "throttled", "problems"]
+    head += ["worse", "better"] if any(one.change for one in nodes) else []
+    head += ["fit", "binds"] if any(one.fit for one in nodes) else []
+    rows = [_row(one, head, terminal) for one in nodes]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    yield terminal.paint(_line(head, widths), "bold")
+    for row, one in zip(rows, nodes, strict=True):
+        text = _line(row, widths)
+        state = one.outcome.state
+        yield terminal.paint(text, _STYLES[state]) if state != "ok" else text
+    if len(nodes) < len(fleet.nodes):
+        yield f"and {_count(len(fleet.nodes) - len(nodes), 'more node')} (-v lists all)"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    left = (0, 1)
+    return "  ".join(
+        pad(cell, width, right=at not in left)
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ).rstrip()
+
+
+def _row(result: NodeResult, head: Sequence[str], terminal: Terminal) -> list[str]:
+    outcome = result.outcome
+    cells = [
+        cut(printable(outcome.name), 40, "..."),
+        outcome.state,
+        str(outcome.pods),
+        _part(outcome, "cpu"),
+        _part(outcome, "memory"),
+        "" if outcome.at_requests is None else size(rounded(outcome.at_requests)),
+        str(outcome.throttled),
+        str(outcome.problem_count),
+    ]
+    if "worse" in head:
+        change = result.change
+        cells += ["", ""] if change is None else [str(change.worse), str(change.better)]
+    if "fit" in head:
+        fit = result.fit
+        cells += ["", ""] if fit is None else [str(fit.count), fit.binding]
+    return cells
+
+
+def _part(outcome: Outcome, name: str) -> str:
+    left = outcome.allocatable.get(name, 0)
+    return f"{outcome.requested.get(name, 0) * 100 // left}%" if left else ""
+
+
+def _problems(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
+    rows = [one for one in fleet.problems if verbose or one.problem.severity != "info"]
+    shown = rows if verbose else rows[:_PROBLEMS]
+    if shown:
+        yield ""
+    for row in shown:
+        yield from _problem(row, terminal)
+    left = len(fleet.problems) - len(shown) + fleet.dropped
+    if left:
+        more = "" if verbose else " (-v lists them)"
+        yield f"and {_count(left, 'more problem')}{more}"
+
+
+def _problem(row: FleetProblem, terminal: Terminal) -> Iterator[str]:
+    problem = row.problem
+    node = f"{row.node}: " if row.node and row.node not in problem.where else ""
+    more = f" (and {row.count - 1:,} more)" if row.count > 1 else ""
+    hint = f" ({problem.hint})" if problem.hint else ""
+    text = printable(f"{node}{problem.where}{more}: {problem.message}{hint}")
+    first, *rest = wrap(text, terminal.width - 9)
+    yield terminal.paint(pad(problem.severity, 7), _STYLES[problem.severity]) + f"  {first}"
+    for line in rest:
+        yield f"{'':9}{line}"

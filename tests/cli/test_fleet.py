@@ -1,0 +1,222 @@
+"""``qoslet fleet``: streams, broken documents, sides, and what more fits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.clusters import MORE, cluster, node, pod, text_of, write_cluster
+from tests.cli.fixtures import KUBELET, run
+from tests.paths import REPO
+
+BUNDLES = REPO / "tests" / "data" / "bundles"
+
+
+def fleet(folder: Path, *arguments: str, code: int = 0, stdin: str = "") -> dict[str, Any]:
+    done = run("fleet", *arguments, "-o", "json", folder=folder, stdin=stdin)
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def errors(found: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = found["problems"]
+    return [(one["where"], one["message"]) for one in rows if one["severity"] == "error"]
+
+
+def by_name(found: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one for one in found["nodes"]}
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_a_stream_is_read(tmp_path: Path, indent: int | None) -> None:
+    text = text_of(cluster(3, 24), indent)
+    found = fleet(tmp_path, "-", stdin=text)
+    assert [one["pods"] for one in found["nodes"]] == [8, 8, 8]
+    assert found["totals"]["requested"] == {"cpu": "10500m", "memory": "8448Mi"}
+    (tmp_path / "c.json.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "c.json").write_text(text)
+    for name in ("c.json.gz", "c.json"):
+        assert fleet(tmp_path, name)["nodes"] == found["nodes"]
+
+
+def test_nodes_and_pods_in_files_of_their_own(tmp_path: Path) -> None:
+    items = cluster(2, 8)
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / "nodes.json").write_text(text_of(items[:2]))
+    # of the API server, whose items have no kind
+    pods = [{key: value for key, value in one.items() if "k" not in key[:1]} for one in items[2:]]
+    listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
+    (folder / "a-pods.json").write_text(json.dumps(listed))
+    (folder / "notes.txt").write_text("x")
+    assert [one["pods"] for one in fleet(tmp_path, "c")["nodes"]] == [4, 4]
+    lines = "\n".join(json.dumps(one) for one in items)
+    assert [one["pods"] for one in fleet(tmp_path, "-", stdin=lines)["nodes"]] == [4, 4]
+
+
+def test_processes_agree(tmp_path: Path) -> None:
+    items = cluster(150, 12_000, versions=5)
+    (tmp_path / "c.json").write_text(text_of(items, 1))
+    options = ("c.json", "--rehearse", "memory-qos")
+    assert fleet(tmp_path, *options, "--jobs", "3") == fleet(tmp_path, *options, "--jobs", "1")
+
+
+def test_what_is_broken_is_named_and_the_rest_is_right(tmp_path: Path) -> None:
+    items = cluster(300, 1200, versions=100)
+    sound = by_name(fleet(tmp_path, "-", stdin=text_of(items)))
+    assert len({one["kubernetes"] for one in sound.values()}) == 13
+    items[7]["status"]["capacity"]["memory"] = "32Gb"
+    items[107]["status"]["nodeInfo"]["kubeletVersion"] = 3
+    items[207]["status"] = "none"
+    items[305]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "one"}}
+    items[306]["spec"]["containers"] = 1
+    text = text_of([*items, items[400], items[3]], 1)
+    at = text.index('"name": "app-500"')
+    text = text[: at - 5] + "," + text[at - 5 :]
+    found = fleet(tmp_path, "-", stdin=text, code=1)
+    named = errors(found)
+    assert [where for where, _ in named] == [
+        "stdin: Pod shop/app-5: spec.containers[0].resources.limits.cpu",
+        "stdin: Pod shop/app-6: spec.containers",
+        "stdin: Node node-3",
+        "stdin: Pod shop/app-100",
+        "stdin: items[800]",
+        "stdin: Node node-7: status.capacity.memory",
+        "stdin: Node node-107: status.nodeInfo.kubeletVersion",
+        "stdin: Node node-207: capacity.cpu",
+        "stdin: Node node-207: capacity.memory",
+    ]
+    nodes = by_name(found)
+    assert {name for name, one in nodes.items() if one["outcome"] == "broken"} == {
+        "node-7",
+        "node-107",
+        "node-207",
+    }
+    missing = {"node-5", "node-6", "node-200", "node-7", "node-107", "node-207"}
+    for name, one in sound.items():
+        if name not in missing:
+            assert nodes[name] == one
+
+
+def test_text_that_ends_early_counts_as_far_as_it_goes(tmp_path: Path) -> None:
+    text = text_of(cluster(2, 40))
+    found = fleet(tmp_path, "-", stdin=text[:-2000], code=1)
+    assert 20 < found["totals"]["pods"] < 40
+    assert errors(found) == [
+        ("stdin", f"ends in the middle, after {found['totals']['pods'] + 2} items")
+    ]
+    packed = gzip.compress(text_of(cluster(2, 4000)).encode())
+    (tmp_path / "c.json.gz").write_bytes(packed[: len(packed) // 2])
+    found = fleet(tmp_path, "c.json.gz", code=1)
+    assert found["totals"]["pods"] > 500
+    assert [where for where, _ in errors(found)] == ["c.json.gz", "c.json.gz"]
+
+
+def test_pods_without_a_node_of_the_input(tmp_path: Path) -> None:
+    done = pod(9, "node-0")
+    done["status"]["phase"] = "Succeeded"
+    text = text_of([*cluster(1, 3), pod(7, "gone"), pod(8, ""), done])
+    found = fleet(tmp_path, "-", stdin=text)
+    totals = found["totals"]
+    assert (totals["pods"], totals["unscheduled"], totals["ended"]) == (5, 1, 1)
+    assert [one["message"] for one in found["problems"] if one["node"] == "gone"] == [
+        "1 pod is on a node that the input lacks"
+    ]
+
+
+def test_one_node_is_what_plan_says(tmp_path: Path) -> None:
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    (tmp_path / "c.json").write_text(text_of(cluster(1, 12)))
+    options = ("--node", "kubelet.yaml")
+    found = fleet(tmp_path, "c.json", *options)["nodes"][0]
+    done = run("plan", "c.json", "--node", "c.json", *options, "-o", "json", folder=tmp_path)
+    plan = json.loads(done.stdout)
+    skipped = [one for one in plan["problems"] if "Node" in one["where"]]
+    assert found["problems"] == len(plan["problems"]) - len(skipped)
+    for name in ("cpu", "memory"):
+        assert found["allocatable"][name] == plan["node"]["allocatable"][name]
+    pods = next(one for one in plan["cgroups"] if one["name"] == "/kubepods")
+    held = {one["file"]: one["value"] for one in pods["settings"]}
+    wanted = int(held["memory.min"]) // 2**20
+    assert found["protection"]["held"]["memory.min"] == f"{wanted}Mi"
+
+
+def test_configuration_of_nodes_by_label(tmp_path: Path) -> None:
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    text = text_of([node("node-0"), node("node-1")])
+    nodes = by_name(fleet(tmp_path, "-", "--node-with", "pool=gpu", "kubelet.yaml", stdin=text))
+    assert nodes["node-0"]["allocatable"]["cpu"] == "7500m"
+    assert nodes["node-1"]["allocatable"]["cpu"] == "8"
+
+
+def test_the_other_side(tmp_path: Path) -> None:
+    write_cluster(tmp_path)
+    found = fleet(tmp_path, "cluster.json", "--to", "kube-reserved=cpu=2,memory=8Gi", code=1)
+    one = by_name(found)["node-0"]
+    assert (one["allocatable"]["cpu"], one["after"]["allocatable"]["cpu"]) == ("8", "6")
+    assert one["changes"]["worse"] > 0
+    assert "changes" not in by_name(found)["node-2"]
+
+
+def test_pods_that_pin_cpus_are_planned_one_by_one(tmp_path: Path) -> None:
+    text = text_of(cluster(2, 40))
+    options = ("--cpu-manager-policy", "static", "--reserved-cpus", "0")
+    found = fleet(tmp_path, "-", *options, "--rehearse", "no-memory-qos", stdin=text, code=1)
+    assert [one["pods"] for one in found["nodes"]] == [20, 20]
+    assert found["problems"]
+
+
+def test_how_many_more_fit(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(MORE)
+    cordoned = node("node-8")
+    cordoned["spec"] = {"unschedulable": True}
+    items = [node("node-0"), node("node-1", memory="2Gi"), cordoned, pod(1, "node-0")]
+    items[1]["status"]["allocatable"]["memory"] = "2Gi"
+    items[1]["status"]["allocatable"]["pods"] = "1"
+    found = fleet(tmp_path, "-", "--fit", "pod.yaml", stdin=text_of(items))
+    fits = {name: one["fit"] for name, one in by_name(found).items()}
+    assert fits == {
+        "node-0": {"count": 3, "bindingResource": "cpu"},
+        "node-1": {"count": 1, "bindingResource": "pods"},
+        "node-8": {"count": 0, "bindingResource": "unschedulable"},
+    }
+    assert found["totals"]["fit"]["count"] == 4
+
+
+def test_bundles_bring_their_configuration(tmp_path: Path) -> None:
+    text = text_of([node("node-0")])
+    (tmp_path / "c.json").write_text(text)
+    path = str(BUNDLES / "kubelet-containerd-v1.tar.gz")
+    found = fleet(tmp_path, "c.json", path)
+    assert len(found["nodes"]) == 2
+    assert found["nodes"][1]["hierarchy"] == "v1"
+    assert found["nodes"][1]["pods"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "contains no node"),
+        ("[]", "a document is an object"),
+        ("{", "ends in the middle"),
+        (text_of([]), "contains no node"),
+        ("kind: [", "stdin"),
+    ],
+)
+def test_nothing_to_read_is_bad_input(tmp_path: Path, text: str, message: str) -> None:
+    done = run("fleet", "-", folder=tmp_path, stdin=text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_yaml_is_read(tmp_path: Path) -> None:
+    items = [node("node-0"), pod(1, "node-0")]
+    text = "\n---\n".join(json.dumps(one) for one in items)
+    found = fleet(tmp_path, "-", stdin=f"# YAML\n{text}\n")
+    assert found["nodes"][0]["pods"] == 1
