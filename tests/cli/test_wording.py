@@ -76,6 +76,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("-o", "text"),
         ("--dry-run",),
         ("--fix", "-f", "-"),
+        ("--watch", "-o", "sarif"),
     ),
     "bundle": (("nosuch.yaml",), ("-f", "pods.yaml", "--probe", "never"), ("-f", "pods.yaml", "-o", "no/b")),
     "top": (("--interval", "0"), ("--sort", "size"), ("x",), ("--at", "-3s"), ("--replay", "nosuch.rec", "--at", "-3s"), ("--replay", "pods.yaml")),

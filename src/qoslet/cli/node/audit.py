@@ -36,6 +36,7 @@ examples:
   qoslet audit -f pods.yaml --cgroup-root /qoslet -o json
   qoslet audit --only drift --only stale
   qoslet audit --fix --dry-run
+  qoslet audit --watch -o json
   qoslet audit --bundle node1.tar.gz
 
 Without -f it audits the node of the kubelet that runs here. It only reads, but with --fix. It reads
@@ -71,6 +72,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="With --fix: print the commands and change nothing"
     )
+    parser.add_argument(
+        "--watch", action="store_true", help="Go on, and print findings that appear, change or go"
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="With --watch: time between two audits at most (default: 10)",
+    )
     add_output_argument(parser, FORMS)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
@@ -92,11 +103,15 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     from qoslet.app.node_audit import NodeAudit
 
-    args.watch = False
-    if args.fix or args.dry_run:
+    if args.fix or args.dry_run or args.watch:
         from qoslet.cli.node.audit_fix import check_arguments, fix
 
         check_arguments(args)
+        if args.watch:
+            from qoslet.cli.node.audit_watch import check_watch, run_watch
+
+            check_watch(args)
+            return run_watch(args, NodeAudit(args), partial(_chosen, args))
         return fix(args, NodeAudit(args), partial(_chosen, args), partial(_print, args))
     audited = NodeAudit(args).look()
     report = _chosen(args, audited)

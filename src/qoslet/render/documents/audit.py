@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.render.documents.plan import API_VERSION, Document, node_block
+from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import printable
 from qoslet.version import VERSION
 
 if TYPE_CHECKING:
+    from qoslet.core.audit.events import FindingEvent
     from qoslet.core.audit.finding import AuditReport, Finding
     from qoslet.core.audit.repairs import NotRepaired
     from qoslet.core.reconcile.steps import Outcome
@@ -119,6 +123,20 @@ def _row(one: Finding) -> Document:
         "message": one.message,
         "hint": one.hint,
     }
+
+
+def event_line(at: float, event: FindingEvent) -> bytes:
+    """An event of ``--watch`` as one line of JSON; ``at`` is in wall-clock seconds."""
+    before = event.before
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "AuditEvent",
+        "time": moment(at),
+        "event": event.kind,
+        "finding": _row(event.finding),
+        "before": None if before is None else _row(before),
+    }
+    return msgspec.json.encode(document) + b"\n"
 
 
 def sarif_document(report: AuditReport) -> Document:
