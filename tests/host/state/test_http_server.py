@@ -16,16 +16,8 @@ import pytest
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET
 from qoslet.host.state.http_client import ask
-from qoslet.host.state.http_server import (
-    ASKING,
-    AT_ONCE,
-    Page,
-    Pages,
-    StateServer,
-    listen,
-    private,
-    public,
-)
+from qoslet.host.state.http_server import Page, Pages, StateServer, listen, private, public
+from qoslet.host.state.request_server import ASKING, AT_ONCE
 
 
 def late() -> Page:

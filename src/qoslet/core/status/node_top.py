@@ -42,7 +42,8 @@ class TopRow(Struct, frozen=True):
     """One cgroup. ``cpu`` is in cores, ``cpu_request`` and ``cpu_limit``, too; memory is bytes, None
     where there is none. ``throttled`` is seconds since the last look, ``pressure`` and
     ``cpu_pressure`` the share of ten seconds in which tasks waited (PSI some avg10), ``events``
-    those of memory since the cgroup exists. ``parent`` is the name of the row above."""
+    those of memory since the cgroup exists. ``parent`` is the name of the row above, ``identity`` tells
+    a cgroup from its successor at the same path."""
 
     name: str
     path: str
@@ -65,6 +66,7 @@ class TopRow(Struct, frozen=True):
     cpu_pressure: float | None = None
     oom_kills: int | None = None
     events: Mapping[str, int] = {}
+    identity: int = 0
 
     @property
     def memory_share(self) -> float | None:
@@ -205,6 +207,7 @@ def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> To
         cpu_pressure=_some(there.values.get("cpu.pressure")),
         oom_kills=there.oom_kills,
         events=_events(there.values.get("memory.events", "")),
+        identity=there.identity,
     )
 
 

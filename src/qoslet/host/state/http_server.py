@@ -10,32 +10,18 @@ time before it takes one of the threads that answer, so peers that send slowly h
 from __future__ import annotations
 
 import os
-import select
 import socket
-import struct
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from errno import ENOBUFS
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import Any
 
 from msgspec import Struct
 
-from qoslet.errors import SHORTAGES, BadInput, CannotDo, QosletError
+from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.state.folder import AGENT_SOCKET
 from qoslet.host.state.http_client import REQUEST_SECONDS
-
-AT_ONCE = 8
-"""Answers under way; a further one waits for its turn."""
-ASKING = 64
-"""Peers whose request is not complete, or waits; a further one takes the place of the oldest."""
-REQUEST_MAX = 64 * 1024
-"""Bytes of a request; what is there of a longer one is answered."""
-
-_EXHAUSTED = (*SHORTAGES, ENOBUFS)
+from qoslet.host.state.request_server import ASKING, RequestServer, private_listener
 
 
 class Page(Struct, frozen=True):
@@ -109,69 +95,7 @@ def _answer_to(request: bytes, pages: Pages) -> bytes:
     return bytes(handler.wfile.getvalue())
 
 
-def _peer(request: socket.socket) -> int:
-    """The user at the other end."""
-    credentials = request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
-
-
-class _PendingRequest(Struct):
-    """A peer whose request is not complete, and when it must be (monotonic seconds)."""
-
-    peer: socket.socket
-    until: float
-    text: bytearray
-
-
-class _RequestWorker:
-    """Answers complete requests in ``AT_ONCE`` threads at most; none waits where nothing is asked."""
-
-    def __init__(self, pages: Pages, seconds: float) -> None:
-        self._pages = pages
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[socket.socket, bytes]] = deque()
-        self._threads = 0
-
-    def add(self, peer: socket.socket, request: bytes) -> None:
-        """Answer a request and close its peer."""
-        with self._lock:
-            self._waiting.append((peer, request))
-            if len(self._waiting) > ASKING:
-                self._waiting.popleft()[0].close()
-            if self._threads == AT_ONCE:
-                return
-            self._threads += 1
-        try:
-            threading.Thread(target=self._work, name="answer", daemon=True).start()
-        except RuntimeError:
-            # no thread can be made: where none is left to answer, the one that asks does
-            with self._lock:
-                others = self._threads > 1
-                self._threads -= others
-            if not others:
-                self._work()
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._threads -= 1
-                    return
-                peer, request = self._waiting.popleft()
-            with peer:
-                try:
-                    answer = _answer_to(request, self._pages)
-                    # of sendall as a whole
-                    peer.settimeout(self._seconds)
-                    peer.sendall(answer)
-                    peer.shutdown(socket.SHUT_WR)
-                except (OSError, MemoryError):
-                    # a peer that went away, or reads too slowly, is its own trouble
-                    continue
-
-
-class StateServer:
+class StateServer(RequestServer):
     """Serves ``pages`` until it is closed. ``seconds`` bound a whole request, and its answer."""
 
     def __init__(
@@ -182,115 +106,15 @@ class StateServer:
         user: int | None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
-        listener.setblocking(False)
-        self._listener = listener
-        self._user = user
-        self._seconds = seconds
-        self._asking: dict[int, _PendingRequest] = {}
-        self._answers = _RequestWorker(pages, seconds)
-        self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
-        self._poller = select.poll()
-        self._poller.register(listener, select.POLLIN)
-        self._poller.register(self._reader, select.POLLIN)
-        self._thread = threading.Thread(target=self._serve, name="state", daemon=True)
-        self._thread.start()
-
-    @property
-    def address(self) -> Any:
-        """Where it listens."""
-        return self._listener.getsockname()
-
-    def _serve(self) -> None:
-        """Take peers and what they send; the pipe ends it, so that waiting costs no wake-ups."""
-        while True:
-            ready = {descriptor for descriptor, _ in self._poller.poll(self._wait())}
-            if self._reader in ready:
-                break
-            for descriptor in ready & self._asking.keys():
-                self._receive(descriptor)
-            now = time.monotonic()
-            late = [number for number, asking in self._asking.items() if asking.until <= now]
-            for descriptor in late:
-                self._taken(descriptor).peer.close()
-            if self._listener.fileno() in ready:
-                self._accept()
-        for descriptor in list(self._asking):
-            self._taken(descriptor).peer.close()
-
-    def _wait(self) -> float | None:
-        """Milliseconds until a peer is late; the first has come first."""
-        if not self._asking:
-            return None
-        first = next(iter(self._asking.values()))
-        return max(0.0, first.until - time.monotonic()) * 1000 + 1
-
-    def _taken(self, descriptor: int) -> _PendingRequest:
-        self._poller.unregister(descriptor)
-        return self._asking.pop(descriptor)
-
-    def _accept(self) -> None:
-        """Take the next peer; where nothing is left for it, the oldest one has to go."""
-        if len(self._asking) >= ASKING:
-            self._taken(next(iter(self._asking))).peer.close()
-        try:
-            peer, _ = self._listener.accept()
-        except OSError as error:
-            if error.errno in _EXHAUSTED and self._asking:
-                self._taken(next(iter(self._asking))).peer.close()
-            elif error.errno in _EXHAUSTED:
-                # the listener stays readable: do not spin
-                time.sleep(0.1)
-            return
-        if self._user is not None and _peer(peer) not in (0, self._user):
-            peer.close()
-            return
-        peer.setblocking(False)
-        self._poller.register(peer, select.POLLIN)
-        until = time.monotonic() + self._seconds
-        self._asking[peer.fileno()] = _PendingRequest(peer, until, bytearray())
-
-    def _receive(self, descriptor: int) -> None:
-        """Take what a peer sent; a complete request is answered."""
-        asking = self._asking[descriptor]
-        try:
-            chunk = asking.peer.recv(REQUEST_MAX)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._taken(descriptor).peer.close()
-            return
-        asking.text += chunk
-        tail = asking.text[-len(chunk) - 3 :]
-        ended = b"\n\r\n" in tail or b"\n\n" in tail
-        if ended or not chunk or len(asking.text) > REQUEST_MAX:
-            self._taken(descriptor)
-            self._answers.add(asking.peer, bytes(asking.text))
-
-    def close(self) -> None:
-        """No further question is taken."""
-        os.write(self._writer, b"!")
-        self._thread.join()
-        self._listener.close()
-        os.close(self._reader)
-        os.close(self._writer)
+        super().__init__(
+            listener, lambda request: _answer_to(request, pages), user=user, seconds=seconds
+        )
 
 
 def private(folder: str, pages: Pages) -> StateServer:
     """Listen at ``agent.sock`` in ``folder``, which only its owner can enter. One that is there
     already is replaced: whoever holds the folder's lock is the agent. Raises CannotDo."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _bind(listener, place)
-        finally:
-            os.close(place)
-        listener.listen(ASKING)
-    except OSError as error:
-        listener.close()
-        raise CannotDo(
-            f"cannot create the agent's socket: {error.strerror}", where=f"{folder}/{AGENT_SOCKET}"
-        ) from error
+    listener = private_listener(folder, AGENT_SOCKET, "the agent's socket")
     return StateServer(listener, pages, user=os.geteuid())
 
 
@@ -307,22 +131,6 @@ def forget(folder: str) -> None:
         return
 
 
-def _bind(listener: socket.socket, place: int) -> None:
-    """Private before anybody can find it: bound under another name, then renamed. By way of the
-    open folder a long path fits into an address, too."""
-    new = f"{AGENT_SOCKET}.new"
-    try:
-        os.unlink(new, dir_fd=place)
-    except FileNotFoundError:
-        pass
-    before = os.umask(0o177)
-    try:
-        listener.bind(f"/proc/self/fd/{place}/{new}")
-    finally:
-        os.umask(before)
-    os.rename(new, AGENT_SOCKET, src_dir_fd=place, dst_dir_fd=place)
-
-
 def public(
     listener: socket.socket, pages: Pages, *, seconds: float = REQUEST_SECONDS
 ) -> StateServer:
@@ -330,10 +138,10 @@ def public(
     return StateServer(listener, pages, user=None, seconds=seconds)
 
 
-def listen(address: str) -> socket.socket:
-    """Listen at ``HOST:PORT``; who connects waits for an answer. Raises BadInput for no address,
-    CannotDo where it is taken."""
-    host, port = _parts(address)
+def listen(address: str, option: str = "--metrics-bind-address") -> socket.socket:
+    """Listen at ``HOST:PORT``, which ``option`` gave; who connects waits for an answer. Raises
+    BadInput for no address, CannotDo where it is taken."""
+    host, port = _parts(address, option)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
@@ -346,14 +154,14 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
-def _parts(address: str) -> tuple[str, int]:
+def _parts(address: str, option: str) -> tuple[str, int]:
     """Numeric host and port; a port alone is on loopback."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else ""
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise BadInput(
             f"{address!r} is not an address",
-            where="--metrics-bind-address",
+            where=option,
             hint="such as 127.0.0.1:9753, or 9753 for that port of 127.0.0.1",
         )
     host = host or "127.0.0.1"
