@@ -206,7 +206,7 @@ def repository() -> Iterator[tuple[str, str]]:
         ]
     for name in filter(None, listed):
         path = ROOT / name
-        if path.is_file() and path.suffix != ".pyc" and path.name != "LICENSE":
+        if path.is_file() and path.suffix not in (".pyc", ".png") and path.name != "LICENSE":
             yield name, path.read_text(encoding="utf-8", errors="replace")
 
 

@@ -89,6 +89,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("r", "--policy", "kill"),
     ),
     "record": ((), ("--interval", "2h", "r"), ("--max-size", "10", "r"), ("-f", "nosuch.yaml", "r")),
+    "web": (("--interval", "0"), ("--listen", "web"), ("x",)),
     "apply": ((), ("pods.yaml", "--cgroup-root", "/")),
     "release": (("x",), ("--cgroup-root", "/")),
     "run": (

@@ -37,6 +37,7 @@ COMMANDS = {
     "bundle": ("node", "Pack this node into one file, without secrets"),
     "top": ("node", "Show what this node's cgroups use, beside requests and limits"),
     "record": ("node", "Record what this node's cgroups use, to look at it later"),
+    "web": ("node", "Serve this node as a web page that only reads"),
     "apply": ("node", "Create and write the cgroups of pods once"),
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),

@@ -25,6 +25,8 @@ NAMES = (
     "podstates",
     "podstats",
     "run",
+    "nodeview",
+    "podview",
 )
 
 

@@ -89,6 +89,17 @@ class _RequestWorker:
                 self._work()
 
     def _work(self) -> None:
+        done = False
+        try:
+            self._answer_all()
+            done = True
+        finally:
+            # a fault in one answer must not take the place of a thread for good
+            if not done:
+                with self._lock:
+                    self._threads -= 1
+
+    def _answer_all(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:

@@ -32,11 +32,12 @@ def _document(node: Document, rows: Sequence[TopRow], seconds: float) -> Documen
         "kind": "Top",
         "node": node,
         "seconds": round(seconds, 3),
-        "cgroups": [_row(row) for row in rows],
+        "cgroups": [row_block(row) for row in rows],
     }
 
 
-def _row(row: TopRow) -> Document:
+def row_block(row: TopRow) -> Document:
+    """One cgroup."""
     return {
         "name": row.name,
         "path": row.path or None,

@@ -1,0 +1,1 @@
+"""The web page of a node: what it shows, and the server that shows it."""

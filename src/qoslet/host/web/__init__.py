@@ -1,0 +1,1 @@
+"""Serves a web page that only reads: access, answers and streams."""

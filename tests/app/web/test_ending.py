@@ -1,0 +1,115 @@
+"""``qoslet web`` as a program: it ends well on signals, and takes its socket with it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from qoslet.core.bundle.archive import pack
+from tests.cli.fixtures import KUBELET, NODE, PODS, command, environment, run
+
+ITEMS = [msgspec.yaml.decode(one) for one in PODS.split("---\n")]
+PARTS = {
+    "bundle.json": b'{"apiVersion": "qoslet/v1", "kind": "Bundle"}',
+    "machine.yaml": NODE.encode(),
+    "kubelet.yaml": KUBELET.encode(),
+    "pods.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": ITEMS}).encode(),
+    "cgroups.jsonl": b'{"path": "/kubepods", "hierarchy": "v2", "inode": 1, "processes": 0, "files": {}}\n',
+}
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    (tmp_path / "b.tgz").write_bytes(pack(PARTS))
+    arguments = ("web", "--bundle", "b.tgz", "--listen", "unix:web.sock")
+    process = begin(tmp_path, *arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The program, once it serves."""
+    process = subprocess.Popen(
+        command(*arguments),
+        cwd=folder,
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate()[1]
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_its_socket(
+    started: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    assert (tmp_path / "web.sock").is_socket()
+    started.send_signal(number)
+    _, error = started.communicate(timeout=60)
+    assert started.returncode == 0, error
+    assert "Traceback" not in error
+    assert list(tmp_path.glob("web.sock*")) == []
+
+
+def test_a_second_one_does_not_take_its_place(
+    started: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    done = run("web", "--bundle", "b.tgz", "--listen", "unix:web.sock", folder=tmp_path)
+    assert done.returncode == 3
+    assert "another process serves there" in done.stderr
+    assert started.poll() is None
+    assert (tmp_path / "web.sock").is_socket()
+
+
+def test_a_bundle_is_a_page_that_does_not_change(tmp_path: Path) -> None:
+    from tests.app.web.asking import ask
+
+    (tmp_path / "b.tgz").write_bytes(pack(PARTS))
+    process = begin(tmp_path, "web", "--bundle", "b.tgz", "--listen", "unix:web.sock")
+    try:
+        path = str(tmp_path / "web.sock")
+        status, body = ask(path, "/")
+        assert (status, b"default/web" in body, b"it does not change" in body) == (200, True, True)
+        status, body = ask(path, "/api/v1/node")
+        node: dict[str, Any] = json.loads(body)
+        assert (status, node["kind"], node["stale"]) == (200, "NodeView", False)
+        assert node["findings"]
+        assert ask(path, "/events")[0] == 404
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--interval", "nan"), 2, "must be 0.1 to 3600 seconds"),
+        (("--listen", "unix:absent/web.sock"), 3, "cannot create the socket"),
+        (("--listen", "node.example:80"), 2, "not a numeric address"),
+        (("--listen", "127.0.0.1:99999"), 2, "is not an address"),
+        (("--bundle", "absent.tgz"), 2, "absent.tgz"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    listen = () if "--listen" in arguments else ("--listen", "unix:web.sock")
+    done = run("web", *arguments, *listen, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
