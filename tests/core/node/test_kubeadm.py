@@ -327,3 +327,39 @@ def test_a_node_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
 
 def test_a_node_without_a_document_gets_the_name(tmp_path: Path) -> None:
     assert read(tmp_path, kubelet(), node_name="n-c")[0].name == "n-c"
+
+
+HARD = {"memory.available": "200Mi"}
+DISK = {"nodefs.available": "5%"}
+FILE_DEFAULTS = {"memory.available", "nodefs.available", "nodefs.inodesFree"} | {
+    "imagefs.available",
+    "imagefs.inodesFree",
+}
+
+
+@pytest.mark.parametrize(
+    ("documents", "flags", "signals"),
+    [
+        (({"evictionHard": HARD},), {}, {"memory.available"}),
+        (({}, {"evictionHard": DISK}), {}, FILE_DEFAULTS),
+        (({"evictionHard": HARD}, {"evictionHard": DISK}), {}, {*HARD, *DISK}),
+        (({"evictionHard": HARD}, {"evictionHard": {"memory.available": None}}), {}, set()),
+        (({}, {"evictionHard": DISK}, {"evictionHard": {**HARD}}), {}, FILE_DEFAULTS),
+        (({}, {"evictionHard": DISK}), {"eviction_hard": "memory.available<1Gi"}, {*HARD}),
+        (
+            ({"evictionHard": DISK, "mergeDefaultEvictionSettings": True},),
+            {"eviction_hard": "memory.available<1Gi"},
+            {*HARD},
+        ),
+        (({"evictionHard": DISK, "mergeDefaultEvictionSettings": True},), {}, FILE_DEFAULTS),
+    ],
+)
+def test_thresholds_of_drop_ins_stand_over_those_of_the_file(
+    tmp_path: Path,
+    documents: tuple[dict[str, Any], ...],
+    flags: dict[str, str],
+    signals: set[str],
+) -> None:
+    """Source: server.go loadConfigFile sets the defaults before mergeKubeletConfigurations."""
+    node, _ = read(tmp_path, *(kubelet(**one) for one in documents), **flags)
+    assert node.kubelet.eviction_hard.keys() == signals

@@ -130,6 +130,15 @@ def test_flags_stand_over_drop_ins_over_the_file() -> None:
     assert wanted.items() <= found.origins.items()
 
 
+def test_thresholds_are_read_as_they_are_in_force() -> None:
+    """Documents of a kubelet are read again: nothing is added to what it has already."""
+    found = made(
+        "", {"evictionHard": {"memory.available": "1Gi"}, "maxPods": 9}, {"evictionHard": {}}
+    )
+    first = found.sources()[0].document
+    assert first["evictionHard"] == {"memory.available": "1Gi"}
+
+
 def test_a_drop_in_merges_maps_and_replaces_lists() -> None:
     found = made(
         "",

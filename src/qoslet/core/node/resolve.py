@@ -273,7 +273,14 @@ def node_from(
     configured = {**(sources.kubelet or {}), **given}
     machine = Machine(faults, sources, probe, _look(faults, flags, acts), configured)
     problems = list(sources.problems)
-    found = kubelet_read(faults, sources.kubelet, given, sources.gates, sources.entries)
+    found = kubelet_read(
+        faults,
+        sources.kubelet,
+        given,
+        sources.gates,
+        sources.entries,
+        over_defaults=sources.over_defaults,
+    )
     rules = _profile(machine, flags, problems)
     problems += _ignored(found, sources.kubelet, given, rules, acts=acts)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None

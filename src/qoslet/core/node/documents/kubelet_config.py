@@ -143,6 +143,9 @@ class KubeletRead(Struct):
     unused: dict[str, Any]
     null_factor: bool = False
     """memoryThrottlingFactor is there and null."""
+    adds_thresholds: bool = False
+    """The default hard eviction thresholds stand beside those given, as reading ``--config`` sets them
+    before a drop-in adds its own; a flag replaces all."""
 
     def tell_entries(self, entries: Mapping[str, Mapping[str, str]], documents: Fields) -> None:
         """Take the places of entries, by field, unless a flag overrides the field."""
@@ -164,9 +167,12 @@ def kubelet_read(
     flags: Fields,
     gates: tuple[Any, str] | None = None,
     entries: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    *,
+    over_defaults: bool = False,
 ) -> KubeletRead:
     """Read each field from its flag, else from the document; feature gates merge by name, with
-    ``gates`` between document and flags. ``entries`` are places of parts of a field."""
+    ``gates`` between document and flags. ``entries`` are places of parts of a field.
+    ``over_defaults``: only drop-ins give hard eviction thresholds."""
     documents = fields or {}
     found = KubeletRead({}, {}, {})
     for field, (attribute, reader) in READERS.items():
@@ -189,6 +195,9 @@ def kubelet_read(
             value, where = documents[field]
             found.unused[field] = reader(faults, where, value)
             found.origins[field] = where
+    if "evictionHard" not in flags:
+        asked = bool(found.unused.get("mergeDefaultEvictionSettings"))
+        found.adds_thresholds = asked or over_defaults
     found.tell_entries(entries, documents)
     return found
 
@@ -219,7 +228,7 @@ def kubelet_of(
     defaults = _EVICTION_WINDOWS if os == "windows" else EVICTION
     if "eviction_hard" not in values:
         values["eviction_hard"] = defaults
-    elif found.unused.get("mergeDefaultEvictionSettings"):
+    elif found.adds_thresholds:
         given = values["eviction_hard"]
         values["eviction_hard"] = {**defaults, **given}
         missing = defaults.keys() - given.keys()

@@ -42,6 +42,8 @@ class Sources(Struct):
     """Of fields that several KubeletConfigurations give a part of: the place of each entry."""
     gates: tuple[Any, str] | None = None
     """Feature gates that win over those of the KubeletConfiguration, one by one."""
+    over_defaults: bool = False
+    """Only drop-ins give hard eviction thresholds: the defaults were set before them."""
     unknown: list[tuple[str, str]] = []
     """Fields of KubeletConfigurations that there are not, with their places."""
 
@@ -185,6 +187,8 @@ def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
     given = mapping(faults, where.rstrip(": ."), document)
     if given is None:
         return
+    adds = found.kubelet is not None and "evictionHard" not in found.kubelet
+    found.over_defaults |= adds and isinstance(given.get("evictionHard"), Mapping)
     fields = found.kubelet = found.kubelet or {}
     from qoslet.core.node.documents.kubelet_field_names import SINCE
 

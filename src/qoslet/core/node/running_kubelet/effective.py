@@ -57,7 +57,9 @@ class Effective(Struct, frozen=True):
         for field, value in self.document.items():
             apart.setdefault(self.origins[field], {})[field] = value
         head = {"apiVersion": KUBELET_API, "kind": "KubeletConfiguration"}
-        return [Source(where, {**head, **fields}) for where, fields in apart.items()]
+        # the thresholds first: they are complete, and later ones would stand over the defaults
+        places = sorted(apart, key=lambda where: "evictionHard" not in apart[where])
+        return [Source(where, {**head, **apart[where]}) for where in places]
 
 
 def effective(flags: Source, file: Source | None, drop_ins: Sequence[Source] = ()) -> Effective:
