@@ -31,6 +31,10 @@ NOT_EXECUTABLE = 126
 START_SECONDS = 10.0
 """How long a child may take from fork to exec before it is given up and killed."""
 
+_PASSING = (*NO_PROCESS, *EXHAUSTED)
+"""Errors of a child that pass. Source: execve(2) and setresuid(2): EAGAIN where RLIMIT_NPROC of its user
+is reached; ENOMEM."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _NULL = "/dev/null"
@@ -131,12 +135,12 @@ def settle(birth: ForkedProcess) -> Spawned | None:
     os.close(birth.report)
     report = birth.text.decode("utf-8", "replace").splitlines()
     notes = tuple(line[2:] for line in report if line.startswith("N "))
-    failed = next((line for line in report if line.startswith("F ")), None)
+    failed = next((line for line in report if line.startswith(("F ", "T "))), None)
     if failed is not None:
         os.close(birth.pidfd)
         os.waitpid(birth.pid, os.WNOHANG if hung else 0)
-        _, code, reason = failed.split(" ", 2)
-        raise StartFailed(int(code), reason)
+        kind, code, reason = failed.split(" ", 2)
+        raise StartFailed(int(code), reason, temporary=kind == "T")
     return Spawned(birth.pid, birth.pidfd, notes)
 
 
@@ -189,15 +193,20 @@ def _child(
         stage = ""
         _execute(launch, report)
     except OSError as error:
-        _report_line(report, f"F {NOT_EXECUTABLE} {stage}: {error.strerror}")
-    except (ValueError, TypeError, AttributeError, MemoryError) as error:
+        # who joins a cgroup that is being removed, or meets a limit of it, is not at fault
+        kind = "T" if stage == "cgroup" or error.errno in _PASSING else "F"
+        _report_line(report, f"{kind} {NOT_EXECUTABLE} {stage}: {error.strerror}")
+    except MemoryError:
+        _report_line(report, f"T {NOT_EXECUTABLE} {stage}: {os.strerror(errno.ENOMEM)}")
+    except (ValueError, TypeError, AttributeError) as error:
         _report_line(report, f"F {NOT_EXECUTABLE} {stage}: {error}")
     finally:
         os._exit(NOT_EXECUTABLE)
 
 
 def _report_line(report: int, line: str) -> None:
-    """One line to the parent; ``F CODE REASON`` or ``N NOTE``."""
+    """One line to the parent; ``F CODE REASON``, ``T CODE REASON`` for what is temporary, or
+    ``N NOTE``."""
     clean = line.replace("\n", " ")[:2000]
     os.write(report, clean.encode("utf-8", "replace") + b"\n")
 
@@ -274,5 +283,6 @@ def _execute(launch: ProcessSpec, report: int) -> NoReturn:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 worst = error.errno or errno.EACCES
     code = NOT_FOUND if worst == errno.ENOENT else NOT_EXECUTABLE
-    _report_line(report, f"F {code} {name}: {os.strerror(worst)}")
+    kind = "T" if worst in _PASSING else "F"
+    _report_line(report, f"{kind} {code} {name}: {os.strerror(worst)}")
     os._exit(code)

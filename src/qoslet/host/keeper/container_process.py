@@ -6,7 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from errno import ENOENT
+from errno import EDQUOT, EIO, ENODEV, ENOENT, ENOSPC
 from typing import Literal, NamedTuple, Protocol
 
 from qoslet.core.workload.process_spec import ProcessSpec
@@ -26,6 +26,9 @@ WINDOW = 0.1
 
 PATIENCE = 2.0
 """Seconds after which processes that do not go are told of; then they are tried more rarely."""
+
+_MACHINE = (ENOENT, ENODEV, ENOSPC, EDQUOT, EIO)
+"""Errors of a cgroup that is absent or being removed, and of a full or faulty disk."""
 
 _SOONEST, _RAREST = 0.001, 0.05
 
@@ -254,7 +257,7 @@ def why(error: Exception) -> StartFailed | str:
     if error.errno in NO_PROCESS:
         return process_limit.said(error.errno or 0)
     reason = f"{error.strerror}: {error.filename}"
-    return reason if error.errno == ENOENT else StartFailed(NOT_EXECUTABLE, reason)
+    return reason if error.errno in _MACHINE else StartFailed(NOT_EXECUTABLE, reason)
 
 
 def adopt(proc: MainProcess | None, place: str, log: LogFile) -> ContainerProcess:

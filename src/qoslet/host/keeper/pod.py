@@ -24,6 +24,9 @@ from qoslet.host.linux.signals import signal_number
 ABSENT_SECONDS = 1.0
 """How long a start waits for a group that is not there: who makes groups makes it again."""
 
+MOST_SECONDS = 30.0
+"""Between two attempts to start what this machine refuses."""
+
 
 class ProcessPod(KeptPod):
     """A pod in the process runtime. ``wake`` is when it is to be looked at without any event."""
@@ -34,6 +37,7 @@ class ProcessPod(KeptPod):
         self.wake: float | None = None
         self.ending_scopes = OomKillState()
         self._awaiting: set[str] = set()
+        self._attempts: dict[str, tuple[float, float]] = {}
 
     def launch(self, name: str) -> ProcessSpec:
         """The container of that name."""
@@ -51,11 +55,20 @@ class ProcessPod(KeptPod):
         absent = isinstance(error, FileNotFoundError | PendingCgroup)
         self._awaiting |= {name} if absent else set()
         seconds = error.seconds if isinstance(error, PendingCgroup) else ABSENT_SECONDS
+        seconds = seconds if absent else self._next_attempt(name, now)
         self.lives[name] = postponed(self.lives[name], reason, now + seconds)
 
     def withdraw(self, name: str, reason: str, now: float) -> None:
         """A start came to nothing for want of what is this machine's; it is tried again."""
-        self.lives[name] = withdrawn(self.lives[name], reason, now + ABSENT_SECONDS)
+        self.lives[name] = withdrawn(self.lives[name], reason, now + self._next_attempt(name, now))
+
+    def _next_attempt(self, name: str, now: float) -> float:
+        """Seconds until a container that this machine could not start is tried again: twice as many
+        each time."""
+        seconds, until = self._attempts.get(name, (0.0, now))
+        again = min(seconds * 2, MOST_SECONDS) if seconds and now < until + MOST_SECONDS else 0.0
+        self._attempts[name] = (again or ABSENT_SECONDS, now + (again or ABSENT_SECONDS))
+        return self._attempts[name][0]
 
     def record(self, boot: str) -> PodRecord:
         """The pod as it goes to disk."""

@@ -1,0 +1,63 @@
+"""Starts that this machine refuses: no failure of the container, and tried again ever more rarely."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Sequence
+
+import pytest
+
+from qoslet.core.workload.life import begun
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.host.containers.spawn import Spawned, StartFailed, begin, settle
+from qoslet.host.keeper.container_process import why
+from qoslet.host.keeper.pod import MOST_SECONDS, ProcessPod
+from tests.host.keeper.test_process_runtime import ME, shell
+
+
+def spawn(launch: ProcessSpec, joins: Sequence[int]) -> Spawned:
+    birth = begin(launch, joins, 1)
+    poller = select.poll()
+    poller.register(birth.report, select.POLLIN)
+    while (found := settle(birth)) is None:
+        poller.poll(1000)
+    return found
+
+
+def test_a_cgroup_that_refuses_the_process_is_not_the_containers_fault() -> None:
+    refusing = os.open("/dev/full", os.O_WRONLY)
+    try:
+        with pytest.raises(StartFailed, match="cgroup: No space left on device") as raised:
+            spawn(shell("app", "true"), [refusing])
+    finally:
+        os.close(refusing)
+    assert raised.value.temporary
+
+
+def test_a_program_that_is_missing_is_the_containers_fault() -> None:
+    with pytest.raises(StartFailed) as raised:
+        spawn(ProcessSpec("app", "regular", ("/no/such",), (), "/", ME, "Never"), [])
+    assert not raised.value.temporary
+
+
+@pytest.mark.parametrize("number", [errno.ENODEV, errno.ENOENT, errno.ENOSPC, errno.EIO])
+def test_errors_of_cgroups_and_disks_are_tried_again(number: int) -> None:
+    error = OSError(number, os.strerror(number), "/sys/fs/cgroup/p")
+    assert why(error) == f"{os.strerror(number)}: /sys/fs/cgroup/p"
+
+
+def test_attempts_come_ever_more_rarely_until_one_was_long_ago() -> None:
+    spec = PodSpec("u", "default/p", (shell("app", "true"),), 5.0, ())
+    pod = ProcessPod(spec, "", {"app": "/g"})
+    now, waits = 0.0, []
+    for _ in range(7):
+        pod.lives["app"] = begun(pod.lives["app"], now)
+        pod.withdraw("app", "no process can be made", now)
+        waits.append(pod.lives["app"].not_before - now)
+        now = pod.lives["app"].not_before
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert pod.lives["app"].restarts == 0
+    pod.withdraw("app", "no process can be made", now + 2 * MOST_SECONDS)
+    assert pod.lives["app"].not_before == now + 2 * MOST_SECONDS + 1.0
