@@ -49,11 +49,6 @@ class Recorder:
         cgroups = sum(one.path is not None for one in plan.cgroups)
         return f"{len(plan.pods)} pods, {cgroups} cgroups"
 
-    @property
-    def trouble(self) -> str:
-        """Why the pods could not be asked for again; empty if they could."""
-        return self._top.trouble
-
     def look(self) -> None:
         """Record one moment. Raises CannotDo where it cannot be written."""
         self._top.replan()
@@ -72,15 +67,20 @@ class Recorder:
         self.file.append(payload)
         self.moments += 1
 
-    def follow(self, seconds: float | None) -> None:
-        """Record every ``interval`` until a signal asks to end, or for ``seconds``."""
+    def follow(self, seconds: float | None, note: Callable[[str], None]) -> None:
+        """Record every ``interval`` until a signal asks to end, or for ``seconds``. ``note`` is told
+        why the pods cannot be asked for again, once."""
         from qoslet.host.linux.clock import Signals, WakingClock
 
+        said = ""
         with Signals() as signals:
             clock = WakingClock(signals)
             begun = due = clock.monotonic()
             while True:
                 self.look()
+                if self._top.trouble != said:
+                    said = self._top.trouble
+                    note(said or "the pods can be asked for again")
                 due = max(due + self._interval, clock.monotonic())
                 if seconds is not None:
                     due = min(due, begun + seconds)

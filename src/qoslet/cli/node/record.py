@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         for line in recorder.file.notes:
             note(line)
         note(f"recording every {args.interval:g} s: {recorder.describe()}")
-        recorder.follow(args.seconds)
+        recorder.follow(args.seconds, note)
     finally:
         recorder.close()
     emit(f"{_summary(recorder)}\n".encode())
