@@ -31,6 +31,7 @@ class NodeTop:
 
         self._args, self._clock = args, clock
         self._before: Observed | None = None
+        self._bare: Plan | None = None
         self._planned_at = clock()
         self.trouble, self.seconds = "", 0.0
         bundle = bundle_of(args)
@@ -53,7 +54,10 @@ class NodeTop:
         if kept:
             args.runtime = "process"
         args.live = args.live or not (args.filename or kept)
-        return own_containers(read(args, args.filename).plan())
+        plan = read(args, args.filename).plan()
+        if not args.live:
+            self._bare = plan
+        return own_containers(plan)
 
     def look(self) -> tuple[TopRow, ...]:
         """Read the cgroups of the node once more."""
@@ -67,9 +71,16 @@ class NodeTop:
     def replan(self) -> None:
         """Ask for the pods again where that is due."""
         now = self._clock()
-        if not getattr(self._args, "live", False) or now - self._planned_at < REPLAN_SECONDS:
+        if now - self._planned_at < REPLAN_SECONDS:
             return
         self._planned_at = now
+        if self._bare is not None:
+            from qoslet.app.own_tree import own_containers
+
+            plan = own_containers(self._bare)
+            self.plan = self.plan if plan == self.plan else plan
+        if not getattr(self._args, "live", False):
+            return
         try:
             from qoslet.app.inputs import read_live
 
