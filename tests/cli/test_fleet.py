@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.clusters import MORE, cluster, node, pod, text_of, write_cluster
-from tests.cli.fixtures import KUBELET, run
+from tests.cli.fixtures import KUBELET, command, environment, run
 from tests.paths import REPO
 
 BUNDLES = REPO / "tests" / "data" / "bundles"
@@ -220,3 +223,51 @@ def test_yaml_is_read(tmp_path: Path) -> None:
     text = "\n---\n".join(json.dumps(one) for one in items)
     found = fleet(tmp_path, "-", stdin=f"# YAML\n{text}\n")
     assert found["nodes"][0]["pods"] == 1
+
+
+def test_a_page_escapes_hostile_names(tmp_path: Path) -> None:
+    hostile = pod(1, "node-0")
+    hostile["metadata"]["namespace"] = "<script>alert(1)</script>"
+    text = text_of([node("node-0"), node("<b>x"), hostile, pod(2, "<img src=x>")])
+    done = run("fleet", "-", "--rehearse", "v1-to-v2", "-o", "html", folder=tmp_path, stdin=text)
+    assert done.returncode == 1
+    page = done.stdout
+    assert page.startswith("<!doctype html>")
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "<b>x" not in page
+    assert "&lt;b&gt;x" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert page.count("<svg") == page.count("</svg>") == 3
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_tables_for_notebooks(tmp_path: Path, form: str) -> None:
+    write_cluster(tmp_path)
+    arguments = command("fleet", "cluster.json", "-o", form, "--fit", "pod.yaml")
+    done = subprocess.run(
+        arguments, cwd=tmp_path, env=environment(), capture_output=True, check=False
+    )
+    if find_spec("pyarrow") is None:
+        hint = "pip install 'qoslet[fleet]', or use -o json"
+        assert done.stderr.decode() == f"qoslet: -o {form}: needs pyarrow ({hint})\n"
+        assert (done.returncode, done.stdout) == (3, b"")
+        return
+    arrow = import_module("pyarrow")
+    stream = arrow.BufferReader(done.stdout)
+    if form == "parquet":
+        table = import_module("pyarrow.parquet").read_table(stream)
+    else:
+        table = arrow.ipc.open_stream(stream).read_all()
+    assert table.column("name").to_pylist() == ["node-0", "node-1", "node-2"]
+    assert table.column("requested_cpu_milli").to_pylist()[2] is None
+
+
+def test_zstd_needs_a_module(tmp_path: Path) -> None:
+    if find_spec("zstandard") is not None:
+        pytest.skip("zstandard is installed")
+    (tmp_path / "c.json.zst").write_bytes(b"\x28\xb5\x2f\xfd0000")
+    done = run("fleet", "c.json.zst", folder=tmp_path)
+    assert done.returncode == 3
+    assert "zstd -dc FILE | qoslet fleet -" in done.stderr

@@ -14,7 +14,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.errors import EXIT_NO, EXIT_OK
+from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from qoslet.core.fleet.plan import Fleet
 
-FORMS = ("table", "json", "yaml")
+FORMS = ("table", "json", "yaml", "html", "parquet", "arrow")
 USAGE = "[OPTION]... [FILE]..."
 EPILOG = """\
 examples:
   kubectl get nodes,pods -A -o json | qoslet fleet -
   qoslet fleet cluster.json.gz --node kubelet.yaml --to kubernetes=1.37
-  qoslet fleet cluster/ --node-with pool=gpu gpu-kubelet.yaml -o json
+  qoslet fleet cluster/ --node-with pool=gpu gpu-kubelet.yaml -o html > fleet.html
   qoslet fleet cluster.json --fit web.yaml
 
 exit code: 0 done, 1 a plan cannot stand or a document is broken, 2 bad input, 3 not possible here
@@ -95,6 +95,13 @@ def run(args: argparse.Namespace) -> int:
 
         emit(text("fleet").encode())
         return EXIT_OK
+    if args.output in ("parquet", "arrow"):
+        from qoslet.render.documents.fleet_arrow import check
+
+        check(args.output)
+        if sys.stdout is not None and sys.stdout.isatty():
+            hint = f"qoslet fleet ... -o {args.output} > fleet.{args.output}"
+            raise BadInput("is not for a terminal", where=f"-o {args.output}", hint=hint)
     from qoslet.app.fleet import plan_fleet
     from qoslet.app.sides import node_sides
     from qoslet.cli.commands import parser_of
@@ -116,6 +123,14 @@ def _print(found: Fleet, args: argparse.Namespace) -> None:
 
             shown = screen(args)
             emit_lines(draw(found, shown, args.verbose), shown)
+        case "html":
+            from qoslet.render.documents.fleet_page import page
+
+            emit(page(found).encode(errors="backslashreplace"))
+        case "parquet" | "arrow":
+            from qoslet.render.documents.fleet_arrow import table
+
+            emit(table(found, args.output))
         case _:
             from qoslet.render.documents.fleet import fleet_document
             from qoslet.render.documents.plan import encode, encode_yaml
