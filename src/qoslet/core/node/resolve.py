@@ -254,6 +254,18 @@ def _sources(faults: Faults, documents: Sequence[tuple[str, Any]], flags: Flags)
     return sources
 
 
+def _kubelet_read(faults: Faults, sources: Sources, given: Fields) -> KubeletRead:
+    """The kubelet's part of the documents and flags."""
+    return kubelet_read(
+        faults,
+        sources.kubelet,
+        given,
+        sources.gates,
+        sources.entries,
+        over_defaults=sources.over_defaults,
+    )
+
+
 def node_from(
     documents: Sequence[tuple[str, Any]],
     flags: Flags,
@@ -273,14 +285,7 @@ def node_from(
     configured = {**(sources.kubelet or {}), **given}
     machine = Machine(faults, sources, probe, _look(faults, flags, acts), configured)
     problems = list(sources.problems)
-    found = kubelet_read(
-        faults,
-        sources.kubelet,
-        given,
-        sources.gates,
-        sources.entries,
-        over_defaults=sources.over_defaults,
-    )
+    found = _kubelet_read(faults, sources, given)
     rules = _profile(machine, flags, problems)
     problems += _ignored(found, sources.kubelet, given, rules, acts=acts)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
