@@ -16,7 +16,7 @@ PROTO := src/qoslet/host/cri/pb/cri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live can-write test-vm test-vm-full vm-run vm-shell zoo bench fmt lint docs proto changelog lock clean
+.PHONY: help run test live can-write test-vm test-vm-full test-web vm-run vm-shell zoo bench fmt lint docs proto changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
@@ -57,6 +57,9 @@ vm-shell: $(VENV)/run.stamp ## A root shell in such a system: make vm-shell SYST
 zoo: $(VENV)/run.stamp ## Loads under the guard on Linux 6.12 and newest; writes docs/development/zoo-table.md (root)
 	@$(BIN)/python -m tests.vm zoo $(ARGS)
 
+test-web: $(VENV)/web.stamp ## The web page in a real Chromium (apt-get install chromium): errors, axe, keyboard, figures
+	@$(BIN)/python -m pytest -m web tests/web $(ARGS)
+
 bench: $(VENV)/bench.stamp ## Measure every figure beside its floor, in the same run
 	@$(VENV)/bench/bin/python -m bench.run $(ARGS)
 
@@ -85,6 +88,7 @@ lock: ## Pin the dependencies again (needs uv)
 	uv pip compile $(LOCKING) --group build --output-file requirements.lock pyproject.toml
 	uv pip compile $(LOCKING) --extra cri --output-file requirements-cri.lock pyproject.toml
 	uv pip compile $(LOCKING) --group dev --extra cri --output-file requirements-dev.lock pyproject.toml
+	uv pip compile $(LOCKING) --group web --extra cri --output-file requirements-web.lock pyproject.toml
 
 clean: ## Remove what make made
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -112,6 +116,11 @@ $(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock
 	@echo 'Installing the tools of development'
 	@$(BIN)/$(PIP) install --require-hashes --only-binary :all: -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/web.stamp: $(VENV)/dev.stamp requirements-web.lock
+	@echo 'Installing the client of the browser'
+	@$(BIN)/$(PIP) install --require-hashes --only-binary :all: -r requirements-web.lock
 	@touch $@
 
 # Figures are taken of what a user installs, not of a checkout with its tools beside it.
