@@ -60,9 +60,9 @@ class NodeCgroups:
         return self._context.plan.upper() is not self._written
 
     def sync(self, *, whole: bool = False) -> None:
-        """Make them true for the pods that count; without ``whole`` those that are planned as they
-        were written last are left alone while they exist. A failure is logged and retried on its
-        own."""
+        """Write the cgroups above the pods as planned. Without ``whole``, one that exists and whose
+        plan is as it was last written is skipped. A step that fails is logged, and retried after a
+        back-off of its own."""
         context = self._context
         self.sync_at = None
         self._written = context.plan.upper()

@@ -304,7 +304,7 @@ def log_on_stderr(form: LogFormat) -> Iterator[Log]:
 
     def left_out(count: int) -> str:
         return plain.text(
-            "warning", f"{count} lines are missing here: the reader of the log is slow"
+            "warning", f"dropped {count} log lines: the reader of the log is too slow"
         )
 
     writer = OutputWriter(sys.stderr.fileno(), left_out=left_out)

@@ -114,7 +114,7 @@ class _Reading:
         )
 
     def take(self, key: str, text: str) -> None:
-        """One annotation below the prefix."""
+        """Read one annotation below the prefix: its value, or a finding about it."""
         name = key.removeprefix(PREFIX)
         try:
             if name.startswith(f"{HIGH}."):

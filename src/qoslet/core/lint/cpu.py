@@ -65,7 +65,7 @@ def weight_floor(subject: PodSubject) -> Iterator[Place]:
     "QL003",
     "info",
     Text(
-        "a CPU limit that leaves milliseconds",
+        "a CPU limit of a few milliseconds per period",
         "The limit counts in each period of 100 ms: after a few milliseconds of work the container "
         "stands still until the next one, probes and start included.",
         "Leave the limit out and request CPU instead, or raise it.",
@@ -167,7 +167,7 @@ def far_limit(subject: PodSubject) -> Iterator[Place]:
         "two curves from requests to weights",
         "The kubelet's weights of pods and the runtime's weights of containers follow different "
         "curves, so CPU between containers is not shared as between pods.",
-        "Expect it, or use a runtime whose curve is the kubelet's (runc before 1.3.2, crun before 1.23).",
+        "Accept the difference, or use a runtime with the kubelet's curve (runc before 1.3.2, crun before 1.23).",
         "KEP-2254; opencontainers/cgroups ConvertCPUSharesToCgroupV2Value since 0.0.3",
     ),
 )

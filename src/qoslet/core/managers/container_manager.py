@@ -348,7 +348,7 @@ class Managers:
 
 _AFFINITY = Refusal(
     "TopologyAffinityError",
-    "no NUMA nodes that the topology policy accepts have its CPUs and memory",
+    "no set of NUMA nodes that the topology policy accepts has enough free CPUs and memory",
     "lower the requests, move pods, or use topologyManagerPolicy: best-effort",
 )
 

@@ -97,8 +97,8 @@ class KernelContainerCgroups(Cgroupfs):
         return strike(self.layout, group, self._keeping(group))
 
     def tidy(self, paths: Iterable[str]) -> None:
-        """Empty groups of containers and those above them go from the hierarchies in which only a
-        runtime makes groups: v1 has more of them than a kubelet uses."""
+        """Remove the cgroups of ended containers, and empty ones above them, from the v1 hierarchies
+        that no kubelet uses: a runtime creates its cgroups there, too."""
         known = [tree.point for tree in self.layout.trees]
         for path in paths:
             tidy(checked(path), self.root, known)

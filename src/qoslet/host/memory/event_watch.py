@@ -134,7 +134,7 @@ class _Unified:
         self._changes = Changes()
 
     def add(self, path: str) -> None:
-        """Follow a group."""
+        """Have the kernel signal a v1 cgroup's out-of-memory events. Raises OSError."""
         at = self._tree.open(checked(path), _EVENTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._changes.add(path, f"/proc/self/fd/{at}")
@@ -173,7 +173,7 @@ class _Legacy:
         self._going = 0
 
     def add(self, path: str) -> None:
-        """Follow a group."""
+        """Have the kernel signal a v1 cgroup's out-of-memory events. Raises OSError."""
         control = self._tree.open_to_read(checked(path), "memory.oom_control")
         try:
             self._tree.write(checked(path), "cgroup.event_control", f"{self._fd} {control}")

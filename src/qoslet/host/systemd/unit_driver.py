@@ -248,8 +248,8 @@ class UnitDriver(Cgroupfs):
             await self._again(path)
 
     async def _need_unit(self, path: str, step: Step) -> None:
-        """Raise ``CgroupError`` where no unit runs that a value could be given to: systemd would
-        load one of that name and keep the value for it."""
+        """Raise ``CgroupError`` if the unit does not run: systemd would load a unit of that name and
+        keep the value for it."""
         unit = unit_of(path)
         if not self._alive(path):
             await self.units.stale(unit)

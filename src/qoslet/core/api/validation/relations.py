@@ -198,7 +198,7 @@ def _host_ports(spec: PodSpecShape, place: Place, faults: list[FieldFault]) -> N
         for port in _objects(container.ports, path):
             given = port.number("hostPort")
             if given and given != port.number("containerPort"):
-                message = f"{given} is not the containerPort, as hostNetwork demands"
+                message = f"{given} differs from containerPort: with hostNetwork both must be equal"
                 hint = "remove hostPort, or make both equal"
                 faults.append(FieldFault(f"{port.path}.hostPort", message, hint))
 
