@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "src" / "qoslet" / "render" / "documents" / "types"
-KINDS = ("plan", "explanation", "diff", "conversion")
+KINDS = ("plan", "explanation", "diff", "conversion", "audit")
 
 HEAD = '''"""The {kind} document as types. Written by ``docs.documenttypes`` from its schema."""
 

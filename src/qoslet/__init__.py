@@ -14,6 +14,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qoslet.app.audit import Audited
     from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Container, Pod
     from qoslet.core.convert.convert import Conversion
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
     from qoslet.errors import BadInput, BadInputs, CannotDo, QosletError, UnknownArgument
     from qoslet.library import (
+        audit,
         convert,
         diff,
         explain,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         to_text,
     )
     from qoslet.library_arguments import ConvertOptions
+    from qoslet.render.documents.types.audit import AuditDocument
     from qoslet.render.documents.types.conversion import ConversionDocument
     from qoslet.render.documents.types.diff import DiffDocument
     from qoslet.render.documents.types.explanation import ExplanationDocument
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from qoslet.version import VERSION as __version__  # noqa: N811
 
 __all__ = [
+    "AuditDocument",
+    "Audited",
     "BadInput",
     "BadInputs",
     "CannotDo",
@@ -67,6 +72,7 @@ __all__ = [
     "Setting",
     "UnknownArgument",
     "__version__",
+    "audit",
     "convert",
     "diff",
     "explain",
@@ -82,6 +88,8 @@ __all__ = [
 _HOMES = {
     "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError", "UnknownArgument"),
     "library_arguments": ("ConvertOptions",),
+    "app.audit": ("Audited",),
+    "render.documents.types.audit": ("AuditDocument",),
     "render.documents.types.conversion": ("ConversionDocument",),
     "render.documents.types.diff": ("DiffDocument",),
     "render.documents.types.explanation": ("ExplanationDocument",),
@@ -96,6 +104,7 @@ _HOMES = {
     "core.problem": ("Problem",),
     "core.resources.cgroup_tree": ("Cgroup", "Plan", "Setting"),
     "library": (
+        "audit",
         "convert",
         "diff",
         "explain",

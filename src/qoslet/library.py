@@ -53,10 +53,14 @@ from qoslet.render.text import plan as plan_text
 from qoslet.render.text.explanation import draw
 
 if TYPE_CHECKING:
+    from qoslet.app.audit import Audited
+    from qoslet.render.documents.types.audit import AuditDocument
     from qoslet.render.documents.types.conversion import ConversionDocument
     from qoslet.render.documents.types.diff import DiffDocument
     from qoslet.render.documents.types.explanation import ExplanationDocument
     from qoslet.render.documents.types.plan import PlanDocument
+
+    Answer = Plan | Explanation | Diff | Conversion | Audited
 
 
 @checked
@@ -128,6 +132,16 @@ def explain(
     """Why the values of ``POD``, ``POD/CONTAINER`` or a group's name are what they are; with
     ``file`` also what other releases give. Raises BadInput for an unknown or ambiguous name."""
     return _explain(plan, target, file, namespace)
+
+
+@checked
+def audit(plan: Plan) -> Audited:
+    """This machine's cgroups compared with a plan, as ``qoslet audit -f`` does: what differs is read
+    again after a quarter of a second. It only reads. Raises CannotDo where the machine is another than
+    the plan's."""
+    from qoslet.app.audit import audit_machine
+
+    return audit_machine(plan)
 
 
 @checked
@@ -256,30 +270,38 @@ def to_dict(answer: Conversion) -> ConversionDocument:
     """The document of ``-o json``, as Python values."""
 
 
-def to_dict(answer: Plan | Explanation | Diff | Conversion) -> Any:
+@overload
+def to_dict(answer: Audited) -> AuditDocument:
+    """The document of ``-o json``, as Python values."""
+
+
+def to_dict(answer: Answer) -> Any:
     """The document of ``-o json``, as Python values."""
     return _document(answer)
 
 
-def _document(answer: Plan | Explanation | Diff | Conversion) -> dict[str, object]:
+def _document(answer: Answer) -> dict[str, object]:
     if isinstance(answer, Conversion):
         return conversion_document(answer)
     if isinstance(answer, Plan):
         return plan_document.plan_document(answer)
     if isinstance(answer, Diff):
         return diff_document(answer)
-    return explanation_document(answer)
+    if isinstance(answer, Explanation):
+        return explanation_document(answer)
+    # imported for audits, which most programs do not make
+    from qoslet.render.documents.audit import audit_document
+
+    return audit_document(answer.plan, answer.report)
 
 
-def to_json(answer: Plan | Explanation | Diff | Conversion) -> str:
+def to_json(answer: Answer) -> str:
     """The document of ``-o json``, as text."""
     return plan_document.encode(_document(answer)).decode()
 
 
 @checked
-def to_text(
-    answer: Plan | Explanation | Diff | Conversion, width: int = 80, *, exact: bool = False
-) -> str:
+def to_text(answer: Answer, width: int = 80, *, exact: bool = False) -> str:
     """What the verb prints for people, without colour."""
     terminal = Terminal(width=width)
     if isinstance(answer, Conversion):
@@ -288,7 +310,11 @@ def to_text(
         lines = plan_text.tree(answer, terminal, exact)
     elif isinstance(answer, Diff):
         lines = diff_text.draw(answer, terminal, verbose=exact)
-    else:
+    elif isinstance(answer, Explanation):
         single = all(len(group.values) == 1 for group in answer.groups)
         lines = draw(answer, terminal, full=single, exact=exact)
+    else:
+        from qoslet.render.text import audit as audit_text
+
+        lines = audit_text.draw(answer.plan, answer.report, terminal, verbose=exact)
     return "\n".join(lines) + "\n"
