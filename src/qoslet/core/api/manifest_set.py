@@ -1,9 +1,9 @@
 """The pods of many files, updated file by file.
 
 A file with a fault keeps its earlier pods. If several files have a pod of the same name or UID, the
-pod of the first file counts; without it that of the next. But a UID stays with the pod that runs. Different objects that would have pods of
-one name each have theirs (``namesakes``). An update takes time in proportion to its
-file and to the pods that it collides with.
+pod of the first file counts; without it that of the next. But a UID and a name stay with the pod that
+runs. Different objects that would have pods of one name each have theirs (``namesakes``). An update
+takes time in proportion to its file and to the pods that it collides with.
 """
 
 from __future__ import annotations
@@ -93,8 +93,10 @@ class ManifestSet:
 
     def keep(self, uids: Iterable[str]) -> None:
         """Let those UIDs stay with the pods that turned out to run."""
-        shared = [self._known[uid] for uid in uids if len(self._known.get(uid, ())) > 1]
-        self._judge(entry for places in shared for entry in places.values())
+        known = [entry for uid in uids for entry in self._known.get(uid, {}).values()]
+        self._judge(
+            one for one in known if any(len(index[key]) > 1 for index, key in self._indexed(one))
+        )
         self._rows = None
 
     @property
@@ -302,13 +304,20 @@ class ManifestSet:
         return list(colliding.values()), uids
 
     def _holders(self, entries: Iterable[Entry]) -> set[Place]:
-        """Of pods of different names that want one UID, the one that runs with it."""
+        """Of pods of different names that want one UID, and of different UIDs that want one name, the
+        one that runs with it."""
         names: dict[str, dict[str, Place]] = {}
+        uids: dict[str, dict[str, Place]] = {}
         for entry in sorted(entries, key=lambda one: one.place, reverse=True):
             names.setdefault(entry.pod.uid, {})[entry.pod.key] = entry.place
+            uids.setdefault(entry.pod.key, {})[entry.pod.uid] = entry.place
         shared = {uid: places for uid, places in names.items() if len(places) > 1}
         running = {uid: self._running(uid) for uid in shared}
-        return {places[running[uid]] for uid, places in shared.items() if running[uid] in places}
+        found = {places[running[uid]] for uid, places in shared.items() if running[uid] in places}
+        for key, places in uids.items():
+            if len(places) > 1:
+                found |= {place for uid, place in places.items() if self._running(uid) == key}
+        return found
 
     def _counts(self, entry: Entry) -> bool:
         """Whether it is this one that counts of all that want its UID."""
