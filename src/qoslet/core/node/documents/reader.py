@@ -78,7 +78,7 @@ def sort(
             useless.append((label, "contains a pod, but no node"))
         elif is_of_kubeadm(version):
             kubeadms.append((label, given))
-        else:
+        elif not _embedded(faults, found, label, given):
             _unknown(faults, label, given)
     if kubeadms:
         _kubeadm(faults, found, kubeadms)
@@ -119,6 +119,21 @@ def _kubeadm(
     if found.kubelet is not None or said.kubelet is not None:
         found.kubelet = {**(said.kubelet or {}), **(found.kubelet or {}), **said.flags}
     found.kubeadm = said.node
+
+
+def _embedded(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> bool:
+    """Read the KubeletConfiguration inside a document of a distribution; whether it is one."""
+    from qoslet.core.node.documents.embedded import embedded, partial_row
+
+    inside = embedded(given)
+    if inside is None:
+        return False
+    if inside.document is None:
+        faults.add(label, inside.message, inside.hint)
+        return True
+    found.problems.append(partial_row(f"{label}: {inside.field}"))
+    _kubelet(faults, found, f"{label}: {inside.field}.", inside.document)
+    return True
 
 
 def _known_fields(given: Mapping[str, Any]) -> int:

@@ -1,0 +1,88 @@
+"""KubeletConfigurations inside documents of distributions and clouds.
+
+Source: OpenShift machineconfiguration.openshift.io/v1 KubeletConfig, MachineConfig; EKS
+node.eks.aws/v1alpha1 NodeConfig; Karpenter karpenter.k8s.aws EC2NodeClass; Talos v1alpha1 machine
+configuration; GKE node system configuration; kind kind.x-k8s.io Cluster; k3s and RKE2 config.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from qoslet.core.problem import Problem
+
+_PLACES = {
+    ("machineconfiguration.openshift.io", "KubeletConfig"): "spec.kubeletConfig",
+    ("node.eks.aws", "NodeConfig"): "spec.kubelet.config",
+    ("karpenter.k8s.aws", "EC2NodeClass"): "spec.kubelet",
+}
+"""Where a kind of a group has it."""
+
+_UNTYPED = ("machine.kubelet.extraConfig", "kubeletConfig")
+"""Where documents without a kind have it: those of Talos and of GKE."""
+
+_CONFIGZ = "kubectl get --raw /api/v1/nodes/NAME/proxy/configz"
+
+_REFUSED = {
+    ("kind.x-k8s.io", "Cluster"): (
+        "holds the KubeletConfiguration as text in kubeadmConfigPatches",
+        "give that patch as a file, or",
+    ),
+    ("machineconfiguration.openshift.io", "MachineConfig"): (
+        "holds files of a node, no kubelet configuration to read",
+        "give the KubeletConfig object, or",
+    ),
+}
+
+
+class Embedded(Struct, frozen=True):
+    """What a document holds: the field that the configuration stands at, and that (None: empty); or,
+    with ``message``, why it cannot be read and what to give instead."""
+
+    field: str = ""
+    document: Mapping[str, Any] | None = None
+    message: str = ""
+    hint: str = ""
+
+
+def embedded(given: Mapping[str, Any]) -> Embedded | None:
+    """The KubeletConfiguration inside a document of another kind; None for an unknown document."""
+    kind, version = given.get("kind"), given.get("apiVersion")
+    if isinstance(kind, str) and isinstance(version, str):
+        key = (version.rpartition("/")[0], kind)
+        if key in _REFUSED:
+            message, hint = _REFUSED[key]
+            return Embedded(message=f"a {kind} {message}", hint=f"{hint} the output of {_CONFIGZ}")
+        return _at(given, _PLACES[key], kind) if key in _PLACES else None
+    if kind is not None or version is not None:
+        return None
+    if "kubelet-arg" in given:
+        message = "is a config.yaml of k3s or RKE2: kubelet-arg are flags"
+        hint = f"give them as options such as --eviction-hard, or the output of {_CONFIGZ}"
+        return Embedded(message=message, hint=hint)
+    if isinstance(given.get("machine"), Mapping) and ("version" in given or "cluster" in given):
+        return _at(given, _UNTYPED[0], "Talos machine configuration")
+    return _at(given, _UNTYPED[1], "GKE configuration") if "kubeletConfig" in given else None
+
+
+def _at(given: Mapping[str, Any], field: str, kind: str) -> Embedded:
+    """What stands at a dotted field."""
+    found: Any = given
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    if isinstance(found, Mapping):
+        return Embedded(field, found)
+    if found is not None:
+        return Embedded(message=f"{field} of the {kind} is not an object", hint="correct it")
+    return Embedded(
+        message=f"the {kind} has no {field}", hint=f"give the output of {_CONFIGZ} instead"
+    )
+
+
+def partial_row(where: str) -> Problem:
+    """That the rest of the configuration is the distribution's."""
+    message = "what the distribution sets beside it is not known: defaults of the kubelet count"
+    return Problem("info", where, message, f"the output of {_CONFIGZ} has everything")
