@@ -134,7 +134,7 @@ def _cpu(fleet: Fleet) -> Iterator[str]:
     if not changes:
         return
     yield "<h2>CPU winners and losers</h2>"
-    yield "<p>Pods by their CPU share when all compete: after the change, as a part of before.</p>"
+    yield "<p>Pods by their CPU share when all compete: the share after the change, divided by the share before it.</p>"
     bounds = ["0", *(f"{bound:g}" for bound in RATIOS)]
     names = [f"{a} to {b}" for a, b in itertools.pairwise(bounds)] + [f"{bounds[-1]} and more"]
     counts = [sum(one.ratios[at] for one in changes) for at in range(len(names))]
