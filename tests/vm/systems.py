@@ -33,6 +33,7 @@ _AGENT: Final = (
 # What the agent does alike on every kernel; the live tests of the host run it on each change.
 _ALIKE: Final = (
     "tests/live/adoption/test_damaged_state.py",
+    "tests/live/audit/test_watch.py",
     *(
         f"tests/live/agent/test_{name}.py"
         for name in ("descriptors", "failed_start", "ps", "run_output", "service_output")
@@ -49,7 +50,9 @@ _COMPILER: Final = (
     *("libc-dev-bin", "libc6-dev", "libcrypt-dev", "linux-libc-dev", "rpcsvc-proto", "tcc"),
 )
 _MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
-_OCI: Final = tuple(f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run", "probes"))
+_OCI: Final = tuple(
+    f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run", "probes", "hooks")
+)
 # The seccomp profile of RuntimeDefault with runc and crun; what it needs is not installed.
 _PROFILE: Final = ("golang-github-containers-common",)
 _CRI: Final = ("tests/live/cri/test_cri.py", "tests/live/cri/test_cri_faults.py")
