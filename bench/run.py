@@ -19,6 +19,7 @@ from bench.figures import Figure, table
 BENCHMARKS = (
     "bench.cold",
     "bench.pods10k",
+    "bench.fleet",
     "bench.source",
     "bench.apply50",
     "bench.apply110",

@@ -1,0 +1,122 @@
+"""A cluster, read and planned by all processors, against unpacking and decoding the same file.
+
+The input is made before, compressed, and is the same in every run: pods of 5 KB as kubectl prints
+them, on nodes of 20 kinds. The floor is one process that unpacks the file and decodes each pod
+without looking at it. ``--large`` takes ten times as many nodes and pods.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from bench.figures import Figure, paired, show
+from bench.pods import pod
+from qoslet.core.api.schema import decode_pod
+from qoslet.core.fleet.splitter import Batch, ItemSplitter
+
+NODES, PODS = 5_000, 150_000
+ROUNDS = 3
+KINDS = 20
+
+
+def node(number: int) -> dict[str, object]:
+    """A node; those of a kind differ in their names only."""
+    kind = number % KINDS
+    amounts = {"cpu": "32", "pods": "110", "memory": f"{131_072_000 + kind // 5 * 4}Ki"}
+    info = {
+        "kubeletVersion": f"v1.{32 + kind % 5}.2",
+        "containerRuntimeVersion": "containerd://2.1.4",
+        "operatingSystem": "linux",
+        "kernelVersion": "6.12.0",
+        "osImage": "Debian GNU/Linux 13 (trixie)",
+        "architecture": "amd64",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"node-{number:05}"},
+        "status": {"capacity": amounts, "allocatable": amounts, "nodeInfo": info},
+    }
+
+
+def generate(path: Path, nodes: int, pods: int) -> None:
+    """Write the cluster."""
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write('{\n    "apiVersion": "v1",\n    "items": [\n')
+        file.write(",\n".join(json.dumps(node(number), indent=4) for number in range(nodes)))
+        for number in range(pods):
+            made = pod(number)
+            spec = made["spec"]
+            assert isinstance(spec, dict)
+            spec["nodeName"] = f"node-{number * 7919 % nodes:05}"
+            text = json.dumps(made, indent=4).replace("\n", "\n        ")
+            file.write(f",\n        {text}")
+        file.write('\n    ],\n    "kind": "List"\n}\n')
+
+
+def floor(path: Path) -> float:
+    """Seconds to unpack and decode."""
+    begin = time.perf_counter()
+    unpacker, splitter, count = zlib.decompressobj(wbits=31), ItemSplitter("floor"), 0
+    with path.open("rb") as file:
+        while data := file.read(1 << 18):
+            for batch in splitter.feed(unpacker.decompress(data)):
+                assert isinstance(batch, Batch)
+                for start, end in batch.spans:
+                    decode_pod(batch.data[start:end])
+                    count += 1
+    if count < 1:
+        raise SystemExit("the input holds nothing")
+    return time.perf_counter() - begin
+
+
+def ours(path: Path, *options: str) -> float:
+    """Seconds of ``qoslet fleet``."""
+    command = [sys.executable, "-m", "qoslet", "fleet", str(path), "-o", "json", *options]
+    begin = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    elapsed = time.perf_counter() - begin
+    totals = msgspec.json.decode(done.stdout)["totals"]
+    if done.returncode or totals["pods"] < PODS:
+        raise SystemExit(f"qoslet fleet ended with {done.returncode}: {totals}")
+    return elapsed
+
+
+def main() -> None:
+    """Measure and print."""
+    times = 10 if "--large" in sys.argv else 1
+    nodes, pods = NODES * times, PODS * times
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cluster.json.gz"
+        generate(path, nodes, pods)
+        pair = paired(partial(ours, path), partial(floor, path), ROUNDS)
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        both = min(ours(path, "--rehearse", "1.36-to-1.37") for _ in range(ROUNDS))
+        one = min(ours(path, "--kubernetes", "1.36") for _ in range(ROUNDS))
+    name = f"{pods:,} pods on {nodes:,} nodes"
+    cpus = len(os.sched_getaffinity(0))
+    bound = (10.0 if times == 1 else 105.0) if cpus >= 2 else None
+    show(
+        [
+            Figure(name, "s", pair[0], None, "", bound),
+            Figure(f"{name}, over its floor", "s", *pair, "unpack and decode, one process", None),
+            Figure(f"{name}, largest process", "MB", memory, None, "", 600 if times == 1 else 700),
+            Figure(f"{name}, before and after", "s", both, one, "one side", None),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
