@@ -20,6 +20,9 @@ BATCH_BYTES = 1 << 20
 _ITEM_MAX = 64 << 20
 """The largest item. etcd takes 1.5 MiB for an object."""
 
+_TOKEN = 16
+"""Bytes of the longest token that looks wrong while its end is missing."""
+
 _decode = msgspec.json.Decoder(Raw).decode
 _TRAILING = "trailing characters (byte "
 _SPACE = re.compile(rb"[\s,]*")
@@ -230,6 +233,8 @@ class ItemSplitter:
                 self._at += 1
                 continue
             except _NeedsMore:
+                # what stands before it tells where it begins
+                self._at = found.start()
                 self._item -= 1
                 raise
             except DECODE_ERRORS:
@@ -275,7 +280,11 @@ class ItemSplitter:
                 if len(self._buffer) - at > _ITEM_MAX:
                     raise _Broken("an item is larger than 64 MiB") from None
                 raise _NeedsMore from None
-            raise _Broken(text.partition(" (byte ")[0].rpartition(": ")[2]) from None
+            why, _, byte = text.partition(" (byte ")
+            if not self._final and byte and int(byte.rstrip(")")) + _TOKEN > len(whole) - at:
+                # a number or an escape that is cut in two
+                raise _NeedsMore from None
+            raise _Broken(why.rpartition(": ")[2]) from None
         if not self._final:
             raise _NeedsMore
         return len(self._buffer)
