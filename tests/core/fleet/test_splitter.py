@@ -41,7 +41,7 @@ def read(text: str, size: int) -> tuple[list[Any], list[BadInput]]:
 def test_every_item_comes_once(
     first: list[Any], second: list[Any], size: int, indent: int | None
 ) -> None:
-    lists = [{"apiVersion": "v1", "items": first, "kind": "List"}]
+    lists: list[dict[str, Any]] = [{"apiVersion": "v1", "items": first, "kind": "List"}]
     lists.append({"kind": "PodList", "metadata": {"a": [1]}, "items": second, "x": {}})
     text = "\n".join(json.dumps(one, indent=indent) for one in lists)
     assert read(text, size) == ([*first, *second], [])
