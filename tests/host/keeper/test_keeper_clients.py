@@ -254,6 +254,22 @@ def test_what_an_agent_says_last_is_heard(bench: Bench) -> None:
         assert not Starter(bench.setting).running()
 
 
+def test_a_keeper_gets_its_place_before_a_container_runs(bench: Bench) -> None:
+    placed: list[int] = []
+    client = bench.client()
+
+    def place(pid: int) -> str:
+        placed.append(pid)
+        return "nowhere"
+
+    client.place = place
+    client.begin()
+    assert len(placed) == 1
+    assert placed == [bench.keeper(client)] * 2, "and when it answers"
+    (line,) = client.notes
+    assert line.endswith("out of the service: nowhere")
+
+
 def test_one_who_sends_without_end_does_not_hold_its_reader() -> None:
     ours, theirs = socket.socketpair()
     sender = Peer(theirs)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 import pytest
 
-from qoslet.host.systemd.leave_service import begin_to_leave, leave_service, left_over
+from qoslet.host.systemd.leave_service import leave_service, left_over
 
 V2 = "0::/system.slice/qoslet.service\n"
 HYBRID = "4:memory:/system.slice/x\n1:name=systemd:/system.slice/qoslet.service\n0::/system.slice\n"
@@ -32,23 +30,3 @@ def test_who_shares_the_cgroup_of_a_service(own: str, other: str, expected: bool
 
 def test_a_process_that_is_gone_stays_where_it_is() -> None:
     assert leave_service(2**22 + 1) == ""
-
-
-def test_a_systemd_that_does_not_answer_is_not_waited_for() -> None:
-    answers, told, notes = Event(), Event(), list[str]()
-
-    def move(pid: int) -> str:
-        answers.wait(60)
-        return "systemd does not answer"
-
-    def note(line: str) -> None:
-        notes.append(line)
-        told.set()
-
-    begin_to_leave(7, note, move=move)
-    assert notes == []
-    answers.set()
-    assert told.wait(60)
-    assert notes == [
-        "cannot move the keeper (process 7) out of the service: systemd does not answer"
-    ]

@@ -32,7 +32,7 @@ from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
 from qoslet.host.state.folder import LOGS, folder_of
 from qoslet.host.state.memory_counters import KeptCounters
-from qoslet.host.systemd.leave_service import begin_to_leave
+from qoslet.host.systemd.leave_service import leave_service
 
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
@@ -187,7 +187,7 @@ def _taken_up(
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = keeper_of(tree, folder, limits)
-    runtime.place = begin_to_leave
+    runtime.place = leave_service
     try:
         pods = runtime.list_pods()
         take_up_managers(source, tree, folder, {uid: pod.key for uid, pod in pods.items()})

@@ -8,7 +8,6 @@ what it had not answered is asked again: each request may come twice.
 from __future__ import annotations
 
 import select
-import socket
 import time
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -42,6 +41,7 @@ from qoslet.host.keeper.protocol import (
     UpdatePod,
     Welcome,
     news,
+    ready,
 )
 from qoslet.host.state.folder import LOGS
 
@@ -65,7 +65,7 @@ class _KeeperView(Struct):
 class KeeperRuntime:
     """Containers in the hands of the keeper of one root. ``notes`` gathers what could not be done
     on the way, each line once; ``pid`` is the keeper's, 0 before it has answered. ``place`` is called
-    with the number of each keeper that answers, and with who takes a line if that goes wrong."""
+    with the number of each keeper that was begun or answers, and tells what went wrong."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class KeeperRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.pid = 0
-        self.place: Callable[[int, Callable[[str], None]], None] | None = None
+        self.place: Callable[[int], str] | None = None
         if self._starter.has_records() or self._starter.running():
             self._known = False
             self._reach()
@@ -189,7 +189,7 @@ class KeeperRuntime:
                     or "check what it does; if you kill it, another replaces it and containers keep running",
                 )
             if self._peer is not None:
-                _ready(self._peer.socket, select.POLLIN, min(left, 0.1))
+                ready(self._peer.socket, select.POLLIN, min(left, 0.1))
             else:
                 time.sleep(0.01)
             self._listen()
@@ -250,7 +250,7 @@ class KeeperRuntime:
         if self._peer is not None:
             deadline = time.monotonic() + max(seconds, 0.1)
             while self._peer.unsent and self._peer.open and time.monotonic() < deadline:
-                _ready(self._peer.socket, select.POLLOUT, 0.05)
+                ready(self._peer.socket, select.POLLOUT, 0.05)
                 self._peer.flush()
             self._peer.close()
             self._peer = None
@@ -291,6 +291,9 @@ class KeeperRuntime:
         self._peer = Peer(self._starter.connect())
         # Nothing can be told by one that began with nothing.
         self._known = self._known and fresh and self._starter.child != mine
+        if self._starter.child is not None and self._starter.child != mine:
+            # before a container runs, whose stall would wait for this
+            self._move(self._starter.child)
         self._told = set()
         self._peer.send(Hello(VERSION, self._setting.root))
         for request in self._pending.values():
@@ -346,8 +349,7 @@ class KeeperRuntime:
     def _welcome(self, said: Welcome) -> None:
         """The keeper's first message."""
         self.pid = said.pid
-        if self.place is not None:
-            self.place(said.pid, self._note)
+        self._move(said.pid)
         self._failures = 0
         if said.error:
             self._wrong = CannotDo(
@@ -355,6 +357,11 @@ class KeeperRuntime:
                 where=self._setting.folder,
                 hint=f"kill {said.pid}: its containers keep running, and the next keeper adopts them",
             )
+
+    def _move(self, pid: int) -> None:
+        """Give a keeper its place."""
+        if self.place is not None and (wrong := self.place(pid)):
+            self._note(f"cannot move the keeper (process {pid}) out of the service: {wrong}")
 
     def _done(self, done: int) -> None:
         """Requests were dealt with; the first time, all pods were told."""
@@ -391,10 +398,3 @@ class KeeperRuntime:
         if line not in self.notes:
             self.notes.append(line)
             del self.notes[:-NOTES]
-
-
-def _ready(peer: socket.socket, event: int, seconds: float) -> None:
-    """Wait for a socket, whatever its number: select(2) knows none beyond 1023."""
-    poller = select.poll()
-    poller.register(peer, event)
-    poller.poll(round(seconds * 1000))

@@ -7,6 +7,7 @@ messages (``Hello``, ``Welcome``) stay as they are in all versions.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from collections.abc import Iterator
@@ -256,3 +257,10 @@ def peer_of(connection: socket.socket) -> PeerProcess:
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, uid, _ = struct.unpack("3i", data)
     return PeerProcess(pid, uid)
+
+
+def ready(peer: socket.socket, event: int, seconds: float) -> None:
+    """Wait for a socket, whatever its number: select(2) knows none beyond 1023."""
+    poller = select.poll()
+    poller.register(peer, event)
+    poller.poll(round(seconds * 1000))

@@ -7,7 +7,6 @@ again. Source: systemd.kill(5) KillMode=; org.freedesktop.systemd1(5) StartTrans
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qoslet.errors import CannotDo
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from qoslet.host.systemd.bus import Bus
 
 SECONDS = 5.0
-"""How long systemd may take; the process ends no earlier."""
+"""How long systemd may take; the loop waits, and the watchdog with it."""
 
 
 def left_over(own: str, other: str) -> bool:
@@ -31,24 +30,6 @@ def _place(text: str) -> str:
     rows = [line.split(":", 2) for line in text.splitlines()]
     known = {row[1]: row[2] for row in rows if len(row) == 3}
     return known.get("name=systemd") or known.get("", "")
-
-
-def begin_to_leave(
-    pid: int, note: Callable[[str], None], *, move: Callable[[int], str] | None = None
-) -> None:
-    """``leave_service`` in a thread: a systemd that is short of memory or CPU answers late, and the
-    guard must not wait for it. ``note`` is given what went wrong."""
-    import threading
-
-    def leave() -> None:
-        wrong = (move or leave_service)(pid)
-        if wrong:
-            note(f"cannot move the keeper (process {pid}) out of the service: {wrong}")
-
-    try:
-        threading.Thread(target=leave, name="leave-service").start()
-    except RuntimeError as error:
-        note(f"cannot move the keeper (process {pid}) out of the service: {error}")
 
 
 def leave_service(pid: int) -> str:
