@@ -168,7 +168,7 @@ def test_links_lead_somewhere() -> None:
     assert not wrong
 
 
-MADE = frozenset((".cache/vm", "bench/hog", "qoslet/v1"))
+MADE = frozenset((".cache/vm", "bench/memory/hog", "qoslet/v1"))
 """What looks like a path of the checkout and is made by a command, or is none."""
 
 FILE = re.compile(r"\.?[\w*-]+(/[\w.*-]+)+/?|[\w-]+\.(py|md|toml)")
