@@ -31,7 +31,7 @@ OWN: dict[str, Any] = {
     "host": {"hierarchy": "v2"},
 }
 DOCUMENTS = [KUBELET, OWN, *(one for one, _ in READ), *(one for one, *_ in REFUSED)]
-VALUES = st.sampled_from(
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [None, 0, -1, 2**70, 1.5, 1e300, True, "", "x", "\0", "\x1b[31m", "-1", "1Gi", "101%"]
 ) | st.sampled_from([[], {}, [None], {"a": None}, [[]], {"memory.available": "1e99"}])
 
@@ -39,13 +39,13 @@ VALUES = st.sampled_from(
 @st.composite
 def spoilt(draw: st.DrawFn) -> dict[str, Any]:
     """A document with some values that are not what they should be."""
-    made = copy.deepcopy(draw(st.sampled_from(DOCUMENTS)))
+    made: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(DOCUMENTS)))
     for _ in range(draw(st.integers(0, 3))):
         node: Any = made
         while isinstance(node, dict | list) and node:
             key = draw(st.sampled_from(list(node) if isinstance(node, dict) else range(len(node))))
             if not isinstance(node[key], dict | list) or draw(st.booleans()):
-                node[key] = draw(VALUES)
+                node[key] = copy.deepcopy(draw(VALUES))
                 break
             node = node[key]
     return made
