@@ -23,6 +23,7 @@ BENCHMARKS = (
     "bench.source",
     "bench.apply50",
     "bench.apply110",
+    "bench.audit110",
     "bench.groups",
     "bench.convert",
     "bench.agent",
