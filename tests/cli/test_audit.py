@@ -10,6 +10,9 @@ import jsonschema
 import pytest
 
 from qoslet import schema
+from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.render.documents import audit as documents
+from qoslet.render.documents.plan import encode
 from tests.cli.bundle.test_bundle_audit import PROCESSES, changed, rows_of, text_of
 from tests.cli.fixtures import run
 
@@ -66,3 +69,13 @@ def test_no_name_reaches_a_terminal_as_it_is(bundle: Path, form: str) -> None:
     for text in (done.stdout, done.stderr):
         assert "\x1b" not in text
         assert "\u202e" not in text
+
+
+def test_a_name_that_is_not_text_breaks_no_document() -> None:
+    """cgroupfs takes every byte but the slash: a name may be neither UTF-8 nor a character of XML."""
+    name = "/kubepods/x\udcff\ufffe\x01"
+    finding = Finding(verdict="foreign", name=name, path=name, message=f"m {name}")
+    report = AuditReport(1, 1, (finding,), ())
+    encode(documents.sarif_document(report))
+    suites = ElementTree.fromstring(documents.junit_document(report))
+    assert len(suites[0].findall(".//failure")) == 1
