@@ -157,6 +157,13 @@ def test_configuration_of_nodes_by_label(tmp_path: Path) -> None:
     assert nodes["node-1"]["allocatable"]["cpu"] == "8"
 
 
+def test_configuration_as_kubeadm_keeps_it(tmp_path: Path) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubelet": KUBELET}}
+    (tmp_path / "cm.json").write_text(json.dumps(config))
+    found = fleet(tmp_path, "-", "--node", "cm.json", stdin=text_of([node("node-0")]))
+    assert by_name(found)["node-0"]["allocatable"]["cpu"] == "7500m"
+
+
 def test_the_other_side(tmp_path: Path) -> None:
     write_cluster(tmp_path)
     found = fleet(tmp_path, "cluster.json", "--to", "kube-reserved=cpu=2,memory=8Gi", code=1)

@@ -15,7 +15,8 @@ from qoslet.core.fleet.read import NodeRow
 from qoslet.core.node.flags import Flags, flags_of
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.bounds import READ_ONCE
-from qoslet.host.files.manifests import load, text_documents, values_of
+from qoslet.host.files.manifests import load, text_documents
+from qoslet.host.files.node import node_values
 
 if TYPE_CHECKING:
     import argparse
@@ -86,7 +87,7 @@ def _is_false(flags: Flags, configurations: Sequence[Configuration]) -> bool:
 def _documents(path: str) -> list[tuple[str, Any]]:
     """The documents of a file as ``load_node`` reads them. Raises BadInputs."""
     found = []
-    for where, value in values_of(path):
+    for where, value in node_values(path):
         if not isinstance(value, dict):
             raise BadInputs([BadInput("must be an object", where=where)])
         if value.get("kind") == "Node" and value.get("apiVersion") == "v1":

@@ -136,6 +136,16 @@ def _text_values(
         yield from _values(text_documents(text, name, bounds), name, bounds)
 
 
+def node_values(path: str) -> list[tuple[str, Any]]:
+    """The documents of a file or ``-`` that describe nodes, decoded, each with its place. Raises
+    BadInputs."""
+    found = [*_documents([path], None, False, READ_ONCE)]
+    faults = [one for one in found if isinstance(one, BadInput)]
+    if faults:
+        raise BadInputs(faults)
+    return [one for one in found if not isinstance(one, BadInput)]
+
+
 def load_node(
     paths: Sequence[str],
     flags: Flags,
