@@ -84,7 +84,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         files,
         _reading(options, node),
         node,
-        ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0),
+        _rights(),
         unconfined=options.unconfined,
         problems=problems,
         wakes=nodes.descriptors,
@@ -170,7 +170,17 @@ def _runtime(
         found = oci_run.choose(options)
         node, problems = node_of(options)
         return node, problems, None, oci_run.reader(options, found, node).read
+    if options.simulate:
+        from qoslet.core.workload.simulated_spec import read_simulated
+
+        reads = partial(read_simulated, rights=_rights(), unconfined=options.unconfined)
+        return (*node_of(options), None, reads)
     return (*node_of(options), None, None)
+
+
+def _rights() -> ProcessRights:
+    """Who starts the containers."""
+    return ProcessRights(os.geteuid(), os.getegid(), os.geteuid() == 0)
 
 
 def _follow(options: RunOptions, made: AgentRun, signals: Signals, nodes: NodeFiles) -> None:

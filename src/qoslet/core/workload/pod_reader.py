@@ -253,12 +253,12 @@ def read(
     unconfined: bool = False,
 ) -> PodSpec:
     """The plain processes of ``pod``, whose manifest is ``document``."""
-    return _ProcessReader(pod, document, powers or ProcessRights()).read(
+    return ProcessReader(pod, document, powers or ProcessRights()).read(
         around, unconfined=unconfined
     )
 
 
-class _ProcessReader(PodReader):
+class ProcessReader(PodReader):
     """Reads a pod as processes on this host's file system."""
 
     pod_fields = PodReader.pod_fields | {"imagePullSecrets"}
@@ -305,16 +305,14 @@ class _ProcessReader(PodReader):
         reading.refusals += refused
         if command := words(raw.get("command"), variables):
             argv = (*command, *words(raw.get("args"), variables))
-            reading.launches.append(
-                self._process(shape, raw, argv, credentials, variables, mounted)
-            )
+            reading.launches.append(self.process(shape, raw, argv, credentials, variables, mounted))
             return
         of = f" of image {raw['image']}" if raw.get("image") else ""
         message = f"no command: the process runtime cannot read the entrypoint{of}"
         field = f"{shape.field}.command"
         reading.errors.append(problem_row(self.pod, "error", field, message, "set a command"))
 
-    def _process(
+    def process(
         self,
         shape: Container,
         raw: Mapping[str, Any],
