@@ -168,11 +168,10 @@ def container_config(
     )
 
 
-def _stop_signal(name: str) -> int:
-    """A signal as the CRI numbers it; 0, the image's, for SIGTERM, which nothing asks for by itself."""
+def _stop_signal(name: str) -> str:
+    """A signal as the CRI names it; the image's for SIGTERM, which nothing asks for by itself."""
     word = name.replace("+", "PLUS").replace("-", "MINUS")
-    known = ENUMS["Signal"]
-    return known.index(word) if word in known and word != "SIGTERM" else 0
+    return word if word in ENUMS["Signal"] and word != "SIGTERM" else "RUNTIME_DEFAULT"
 
 
 def _host_path(one: VolumeMount) -> str:

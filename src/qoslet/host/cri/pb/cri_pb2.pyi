@@ -30,6 +30,75 @@ class MountPropagation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PROPAGATION_HOST_TO_CONTAINER: _ClassVar[MountPropagation]
     PROPAGATION_BIDIRECTIONAL: _ClassVar[MountPropagation]
 
+class Signal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUNTIME_DEFAULT: _ClassVar[Signal]
+    SIGABRT: _ClassVar[Signal]
+    SIGALRM: _ClassVar[Signal]
+    SIGBUS: _ClassVar[Signal]
+    SIGCHLD: _ClassVar[Signal]
+    SIGCLD: _ClassVar[Signal]
+    SIGCONT: _ClassVar[Signal]
+    SIGFPE: _ClassVar[Signal]
+    SIGHUP: _ClassVar[Signal]
+    SIGILL: _ClassVar[Signal]
+    SIGINT: _ClassVar[Signal]
+    SIGIO: _ClassVar[Signal]
+    SIGIOT: _ClassVar[Signal]
+    SIGKILL: _ClassVar[Signal]
+    SIGPIPE: _ClassVar[Signal]
+    SIGPOLL: _ClassVar[Signal]
+    SIGPROF: _ClassVar[Signal]
+    SIGPWR: _ClassVar[Signal]
+    SIGQUIT: _ClassVar[Signal]
+    SIGSEGV: _ClassVar[Signal]
+    SIGSTKFLT: _ClassVar[Signal]
+    SIGSTOP: _ClassVar[Signal]
+    SIGSYS: _ClassVar[Signal]
+    SIGTERM: _ClassVar[Signal]
+    SIGTRAP: _ClassVar[Signal]
+    SIGTSTP: _ClassVar[Signal]
+    SIGTTIN: _ClassVar[Signal]
+    SIGTTOU: _ClassVar[Signal]
+    SIGURG: _ClassVar[Signal]
+    SIGUSR1: _ClassVar[Signal]
+    SIGUSR2: _ClassVar[Signal]
+    SIGVTALRM: _ClassVar[Signal]
+    SIGWINCH: _ClassVar[Signal]
+    SIGXCPU: _ClassVar[Signal]
+    SIGXFSZ: _ClassVar[Signal]
+    SIGRTMIN: _ClassVar[Signal]
+    SIGRTMINPLUS1: _ClassVar[Signal]
+    SIGRTMINPLUS2: _ClassVar[Signal]
+    SIGRTMINPLUS3: _ClassVar[Signal]
+    SIGRTMINPLUS4: _ClassVar[Signal]
+    SIGRTMINPLUS5: _ClassVar[Signal]
+    SIGRTMINPLUS6: _ClassVar[Signal]
+    SIGRTMINPLUS7: _ClassVar[Signal]
+    SIGRTMINPLUS8: _ClassVar[Signal]
+    SIGRTMINPLUS9: _ClassVar[Signal]
+    SIGRTMINPLUS10: _ClassVar[Signal]
+    SIGRTMINPLUS11: _ClassVar[Signal]
+    SIGRTMINPLUS12: _ClassVar[Signal]
+    SIGRTMINPLUS13: _ClassVar[Signal]
+    SIGRTMINPLUS14: _ClassVar[Signal]
+    SIGRTMINPLUS15: _ClassVar[Signal]
+    SIGRTMAXMINUS14: _ClassVar[Signal]
+    SIGRTMAXMINUS13: _ClassVar[Signal]
+    SIGRTMAXMINUS12: _ClassVar[Signal]
+    SIGRTMAXMINUS11: _ClassVar[Signal]
+    SIGRTMAXMINUS10: _ClassVar[Signal]
+    SIGRTMAXMINUS9: _ClassVar[Signal]
+    SIGRTMAXMINUS8: _ClassVar[Signal]
+    SIGRTMAXMINUS7: _ClassVar[Signal]
+    SIGRTMAXMINUS6: _ClassVar[Signal]
+    SIGRTMAXMINUS5: _ClassVar[Signal]
+    SIGRTMAXMINUS4: _ClassVar[Signal]
+    SIGRTMAXMINUS3: _ClassVar[Signal]
+    SIGRTMAXMINUS2: _ClassVar[Signal]
+    SIGRTMAXMINUS1: _ClassVar[Signal]
+    SIGRTMAX: _ClassVar[Signal]
+
 class ContainerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CONTAINER_CREATED: _ClassVar[ContainerState]
@@ -54,6 +123,72 @@ SANDBOX_NOTREADY: PodSandboxState
 PROPAGATION_PRIVATE: MountPropagation
 PROPAGATION_HOST_TO_CONTAINER: MountPropagation
 PROPAGATION_BIDIRECTIONAL: MountPropagation
+RUNTIME_DEFAULT: Signal
+SIGABRT: Signal
+SIGALRM: Signal
+SIGBUS: Signal
+SIGCHLD: Signal
+SIGCLD: Signal
+SIGCONT: Signal
+SIGFPE: Signal
+SIGHUP: Signal
+SIGILL: Signal
+SIGINT: Signal
+SIGIO: Signal
+SIGIOT: Signal
+SIGKILL: Signal
+SIGPIPE: Signal
+SIGPOLL: Signal
+SIGPROF: Signal
+SIGPWR: Signal
+SIGQUIT: Signal
+SIGSEGV: Signal
+SIGSTKFLT: Signal
+SIGSTOP: Signal
+SIGSYS: Signal
+SIGTERM: Signal
+SIGTRAP: Signal
+SIGTSTP: Signal
+SIGTTIN: Signal
+SIGTTOU: Signal
+SIGURG: Signal
+SIGUSR1: Signal
+SIGUSR2: Signal
+SIGVTALRM: Signal
+SIGWINCH: Signal
+SIGXCPU: Signal
+SIGXFSZ: Signal
+SIGRTMIN: Signal
+SIGRTMINPLUS1: Signal
+SIGRTMINPLUS2: Signal
+SIGRTMINPLUS3: Signal
+SIGRTMINPLUS4: Signal
+SIGRTMINPLUS5: Signal
+SIGRTMINPLUS6: Signal
+SIGRTMINPLUS7: Signal
+SIGRTMINPLUS8: Signal
+SIGRTMINPLUS9: Signal
+SIGRTMINPLUS10: Signal
+SIGRTMINPLUS11: Signal
+SIGRTMINPLUS12: Signal
+SIGRTMINPLUS13: Signal
+SIGRTMINPLUS14: Signal
+SIGRTMINPLUS15: Signal
+SIGRTMAXMINUS14: Signal
+SIGRTMAXMINUS13: Signal
+SIGRTMAXMINUS12: Signal
+SIGRTMAXMINUS11: Signal
+SIGRTMAXMINUS10: Signal
+SIGRTMAXMINUS9: Signal
+SIGRTMAXMINUS8: Signal
+SIGRTMAXMINUS7: Signal
+SIGRTMAXMINUS6: Signal
+SIGRTMAXMINUS5: Signal
+SIGRTMAXMINUS4: Signal
+SIGRTMAXMINUS3: Signal
+SIGRTMAXMINUS2: Signal
+SIGRTMAXMINUS1: Signal
+SIGRTMAX: Signal
 CONTAINER_CREATED: ContainerState
 CONTAINER_RUNNING: ContainerState
 CONTAINER_EXITED: ContainerState
@@ -591,8 +726,8 @@ class ContainerConfig(_message.Message):
     stdin_once: bool
     tty: bool
     linux: LinuxContainerConfig
-    stop_signal: int
-    def __init__(self, metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., command: _Optional[_Iterable[str]] = ..., args: _Optional[_Iterable[str]] = ..., working_dir: _Optional[str] = ..., envs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., log_path: _Optional[str] = ..., stdin: _Optional[bool] = ..., stdin_once: _Optional[bool] = ..., tty: _Optional[bool] = ..., linux: _Optional[_Union[LinuxContainerConfig, _Mapping]] = ..., stop_signal: _Optional[int] = ...) -> None: ...
+    stop_signal: Signal
+    def __init__(self, metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., command: _Optional[_Iterable[str]] = ..., args: _Optional[_Iterable[str]] = ..., working_dir: _Optional[str] = ..., envs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., log_path: _Optional[str] = ..., stdin: _Optional[bool] = ..., stdin_once: _Optional[bool] = ..., tty: _Optional[bool] = ..., linux: _Optional[_Union[LinuxContainerConfig, _Mapping]] = ..., stop_signal: _Optional[_Union[Signal, str]] = ...) -> None: ...
 
 class CreateContainerRequest(_message.Message):
     __slots__ = ("pod_sandbox_id", "config", "sandbox_config")
