@@ -39,7 +39,7 @@ def live_inputs(args: argparse.Namespace) -> Inputs:
 def live_values(explanation: Explanation) -> Mapping[tuple[str, str], LiveValue]:
     """What each explained file holds on this machine, by the cgroup's name and the file. Raises
     CannotDo."""
-    from qoslet.core.audit.groups import placed
+    from qoslet.core.audit.verdicts.groups import placed
 
     plan = own_containers(explanation.plan)
     source, mounts = machine_source(plan)

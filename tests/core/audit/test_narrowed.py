@@ -9,8 +9,8 @@ from qoslet.core.audit.target import narrowed
 from qoslet.core.versions.runtime import runtime_of
 from qoslet.errors import BadInput
 from tests.core.audit.trees import added, changed, look, plan_of, tree_of, without, written
-from tests.core.audit.verdicts import first
-from tests.core.audit.verdicts import folder as folder
+from tests.core.audit.verdicts.setups import first
+from tests.core.audit.verdicts.setups import folder as folder
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])

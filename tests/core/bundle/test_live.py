@@ -96,7 +96,7 @@ def test_a_broken_line_is_bad_input(text: bytes) -> None:
 
 
 def test_what_an_audit_compares_is_on_the_list() -> None:
-    from qoslet.core.audit.left_behind import may_be_left
+    from qoslet.core.audit.verdicts.left_behind import may_be_left
 
     of_v1 = {file for name in ("cpu", "cpuset", "memory", "pids") for file in files_v1(name, ())}
     for level in ("kubepods", "qos", "pod", "sandbox", "container"):

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
-from qoslet.core.audit.controllers import controller_findings
 from qoslet.core.audit.finding import AuditReport, Finding, Unread
-from qoslet.core.audit.groups import (
+from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
+from qoslet.core.audit.repair import Repair
+from qoslet.core.audit.verdicts.controllers import controller_findings
+from qoslet.core.audit.verdicts.groups import (
     MatchedGroups,
     driver_findings,
     match,
@@ -18,13 +20,11 @@ from qoslet.core.audit.groups import (
     partly_missing,
     surplus_findings,
 )
-from qoslet.core.audit.left_behind import may_be_left
-from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
-from qoslet.core.audit.processes import oom_finding, process_findings
-from qoslet.core.audit.protection import FILES, ineffective
-from qoslet.core.audit.repair import Repair
-from qoslet.core.audit.values import Values
-from qoslet.core.audit.weights import with_split
+from qoslet.core.audit.verdicts.left_behind import may_be_left
+from qoslet.core.audit.verdicts.processes import oom_finding, process_findings
+from qoslet.core.audit.verdicts.protection import FILES, ineffective
+from qoslet.core.audit.verdicts.values import Values
+from qoslet.core.audit.verdicts.weights import with_split
 from qoslet.core.cgroup.interface_files import controller, property_of
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from qoslet.core.audit.finding import Finding, Verdict
 from qoslet.core.audit.live import SUBTREE
-from qoslet.core.audit.processes import OOM
+from qoslet.core.audit.verdicts.processes import OOM
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan

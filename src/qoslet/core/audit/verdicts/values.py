@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
-from qoslet.core.audit.left_behind import LeftBehind, left_behind, may_be_left
 from qoslet.core.audit.live import LiveCgroup, Units
-from qoslet.core.audit.rounding import differs_by_rounding
-from qoslet.core.audit.unit_values import agrees, canonical, wanted
+from qoslet.core.audit.verdicts.left_behind import LeftBehind, left_behind, may_be_left
+from qoslet.core.audit.verdicts.rounding import differs_by_rounding
+from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller, property_of, released
 from qoslet.core.reconcile.file_writers import Level

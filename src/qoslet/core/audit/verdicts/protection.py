@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
-from qoslet.core.audit.values import values_by_file
+from qoslet.core.audit.verdicts.values import values_by_file
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 FILES = ("memory.min", "memory.low")

@@ -18,8 +18,8 @@ from tests.core.audit.trees import (
     without,
     written,
 )
-from tests.core.audit.verdicts import SETUPS, first, is_clean, sole
-from tests.core.audit.verdicts import folder as folder
+from tests.core.audit.verdicts.setups import SETUPS, first, is_clean, sole
+from tests.core.audit.verdicts.setups import folder as folder
 
 
 @pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)

@@ -1,0 +1,1 @@
+"""What is off in a cgroup tree, subject by subject."""
