@@ -21,7 +21,7 @@ from bench.apply50 import timed
 from bench.apply110 import GROUPS, PROGRAM, ROUNDS, Bench, read_all
 from bench.cold import EMPTY, child
 from bench.figures import Figure, paired, show
-from qoslet.app.audit import LiveMachine, look
+from qoslet.app.audit.machine import LiveMachine, look
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qoslet.app.audit import Audited
+    from qoslet.app.audit.machine import Audited
     from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Container, Pod
     from qoslet.core.convert.convert import Conversion
@@ -88,7 +88,7 @@ __all__ = [
 _HOMES = {
     "errors": ("BadInput", "BadInputs", "CannotDo", "QosletError", "UnknownArgument"),
     "library_arguments": ("ConvertOptions",),
-    "app.audit": ("Audited",),
+    "app.audit.machine": ("Audited",),
     "render.documents.types.audit": ("AuditDocument",),
     "render.documents.types.conversion": ("ConversionDocument",),
     "render.documents.types.diff": ("DiffDocument",),

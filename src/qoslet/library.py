@@ -53,7 +53,7 @@ from qoslet.render.text import plan as plan_text
 from qoslet.render.text.explanation import draw
 
 if TYPE_CHECKING:
-    from qoslet.app.audit import Audited
+    from qoslet.app.audit.machine import Audited
     from qoslet.render.documents.types.audit import AuditDocument
     from qoslet.render.documents.types.conversion import ConversionDocument
     from qoslet.render.documents.types.diff import DiffDocument
@@ -139,7 +139,7 @@ def audit(plan: Plan) -> Audited:
     """This machine's cgroups compared with a plan, as ``qoslet audit -f`` does: what differs is read
     again after a quarter of a second. It only reads. Raises CannotDo where the machine is another than
     the plan's."""
-    from qoslet.app.audit import audit_machine
+    from qoslet.app.audit.machine import audit_machine
 
     return audit_machine(plan)
 

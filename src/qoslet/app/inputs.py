@@ -143,7 +143,7 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
 def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     """The node and the pods of the kubelet that runs here; documents of ``--node`` and ``-f`` stand
     above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
-    from qoslet.app.found_node import PODS, find_node, kubelet_options
+    from qoslet.app.node.found_node import PODS, find_node, kubelet_options
 
     if getattr(args, "bundle", None) is not None:
         hint = "leave one of them out"

@@ -31,7 +31,7 @@ def kubelet(machine: Machine, values: object) -> Sequence[Finding]:
     options as attributes. Nothing where none runs."""
     if not any(one.kind == "kubelet" for one in machine.programs):
         return ()
-    from qoslet.app.found_node import find_node, kubelet_options
+    from qoslet.app.node.found_node import find_node, kubelet_options
     from qoslet.core.node.doctor.finding import Finding
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from qoslet.app.audit import look, machine_source
+from qoslet.app.audit.machine import look, machine_source
 from qoslet.app.inputs import read
 from qoslet.app.own_tree import keeps_pods, own_containers
 from qoslet.core.explain.live_value import LiveValue

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from qoslet import schema
-from qoslet.app.replayed_top import ReplayedTop
+from qoslet.app.top.replayed_top import ReplayedTop
 from qoslet.core.recording.moment import Series
 from tests.cli.fixtures import run
 from tests.core.recording.examples import moment, recording, row

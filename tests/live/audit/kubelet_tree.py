@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from qoslet.app.audit import LiveMachine, audit_source
+from qoslet.app.audit.machine import LiveMachine, audit_source
 from qoslet.core.api.manifest import Options
 from qoslet.core.audit.finding import AuditReport
 from qoslet.core.audit.live import SUBTREE

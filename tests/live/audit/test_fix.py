@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from qoslet.app import tree as owned_tree
-from qoslet.app.audit import Audited, LiveMachine, audit_source
-from qoslet.app.repair import Repaired, repair
+from qoslet.app.audit.machine import Audited, LiveMachine, audit_source
+from qoslet.app.audit.repair import Repaired, repair
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.journal import GUEST

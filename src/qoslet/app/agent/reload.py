@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from qoslet.app.agent.parts import AgentRun
-from qoslet.app.node import guard_of, node_of
+from qoslet.app.node.node import guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.core.managers.container_manager import placing
 from qoslet.core.node.node import Node, seccomp_default

@@ -22,7 +22,7 @@ from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
 from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
 from qoslet.app.agent.reload import Reloading, reload
-from qoslet.app.node import guard_of, node_of
+from qoslet.app.node.node import guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node

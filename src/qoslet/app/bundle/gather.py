@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.bundle.contents import BundleSource, kubelet_document
-from qoslet.app.found_node import PODS as KUBELET_PODS
-from qoslet.app.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import PODS as KUBELET_PODS
+from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.app.own_tree import keeps_pods
 from qoslet.core.api.manifest import Loaded, Options
 from qoslet.core.bundle.allowed import PROPERTIES

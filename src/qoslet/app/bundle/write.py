@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app.bundle.contents import BundleSource, packed
 from qoslet.app.bundle.gather import BundleOptions, gather
-from qoslet.app.found_node import kubelet_options
+from qoslet.app.node.found_node import kubelet_options
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import flags_of
 from qoslet.host.files.bundle import write_bundle as write

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from qoslet.app.top import NodeTop
+from qoslet.app.top.top import NodeTop
 from qoslet.app.web.site import NodeSite
 from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.linux.clock import Signals, WakingClock
@@ -27,7 +27,7 @@ from qoslet.host.web.streams import Streams
 if TYPE_CHECKING:
     import argparse
 
-    from qoslet.app.node_audit import NodeAudit
+    from qoslet.app.audit.node_audit import NodeAudit
     from qoslet.core.audit.finding import AuditReport
     from qoslet.host.web.request import WebAnswer, WebRequest
 
@@ -143,7 +143,7 @@ class WebNode:
             self.site.fail(str(error))
 
     def _audit(self) -> None:
-        from qoslet.app.node_audit import NodeAudit
+        from qoslet.app.audit.node_audit import NodeAudit
 
         try:
             if self._audits is None:

@@ -22,7 +22,7 @@ from qoslet.render.text.streams import emit
 if TYPE_CHECKING:
     import argparse
 
-    from qoslet.app.audit import Audited
+    from qoslet.app.audit.machine import Audited
     from qoslet.core.audit.finding import AuditReport
 
 FORMS = ("table", "json", "yaml", "sarif", "junit")
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
         emit(text("audit").encode())
         return EXIT_OK
-    from qoslet.app.node_audit import NodeAudit
+    from qoslet.app.audit.node_audit import NodeAudit
 
     if args.fix or args.dry_run or args.watch:
         from qoslet.cli.node.audit_fix import check_arguments, fix

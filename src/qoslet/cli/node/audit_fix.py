@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from qoslet.app.audit import Audited
-    from qoslet.app.node_audit import NodeAudit
-    from qoslet.app.repair import Repaired
+    from qoslet.app.audit.machine import Audited
+    from qoslet.app.audit.node_audit import NodeAudit
+    from qoslet.app.audit.repair import Repaired
     from qoslet.core.audit.finding import AuditReport
 
 
@@ -37,7 +37,7 @@ def fix(
     show: Callable[[Audited, AuditReport, dict[str, object] | None], None],
 ) -> int:
     """Repair and print; the exit code. Raises QosletError."""
-    from qoslet.app.repair import repair
+    from qoslet.app.audit.repair import repair
 
     done = repair(audit.look, choose, dry_run=args.dry_run)
     for text in done.notes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.app.audit_watch import watch
+from qoslet.app.audit.watch import watch
 from qoslet.cli.parser import screen
 from qoslet.errors import EXIT_OK, BadInput
 from qoslet.render.text.streams import emit, note
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from qoslet.app.audit import Audited
-    from qoslet.app.node_audit import NodeAudit
+    from qoslet.app.audit.machine import Audited
+    from qoslet.app.audit.node_audit import NodeAudit
     from qoslet.core.audit.events import FindingEvent
     from qoslet.core.audit.finding import AuditReport
 

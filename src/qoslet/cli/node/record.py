@@ -11,7 +11,7 @@ from qoslet.errors import EXIT_OK, BadInput
 if TYPE_CHECKING:
     import argparse
 
-    from qoslet.app.recording import Recorder
+    from qoslet.app.top.recording import Recorder
 
 DEFAULT_SIZE = "64Mi"
 MIN_SIZE = 1 << 20
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record until asked to end; the exit code. Raises QosletError."""
-    from qoslet.app.recording import Recorder
+    from qoslet.app.top.recording import Recorder
     from qoslet.render.text.streams import emit, note
 
     if not 0.1 <= args.interval <= 3600:

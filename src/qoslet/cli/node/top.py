@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from qoslet.app.top import NodeTop
+    from qoslet.app.top.top import NodeTop
     from qoslet.core.status.node_top import TopRow
 
 FORMS = ("table", "json")
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     if args.at is not None:
         raise BadInput("needs --replay", where="--at")
-    from qoslet.app.top import NodeTop
+    from qoslet.app.top.top import NodeTop
 
     top = NodeTop(args)
     if interactive:
@@ -136,7 +136,7 @@ def _replay(args: argparse.Namespace, interactive: bool) -> None:
         raise BadInput("cannot be given with --bundle, -f or --live", where="--replay", hint=hint)
     if not 0.001 <= args.speed <= 100_000:
         raise BadInput("must be 0.001 to 100000", where="--speed")
-    from qoslet.app.replayed_top import ReplayedTop
+    from qoslet.app.top.replayed_top import ReplayedTop
     from qoslet.render.text.streams import note
 
     top = ReplayedTop(args.replay, args.interval * args.speed, note)

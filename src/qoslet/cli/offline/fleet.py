@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         if sys.stdout is not None and sys.stdout.isatty():
             hint = f"qoslet fleet ... -o {args.output} > fleet.{args.output}"
             raise BadInput("is not for a terminal", where=f"-o {args.output}", hint=hint)
-    from qoslet.app.fleet import plan_fleet
+    from qoslet.app.fleet.fleet import plan_fleet
     from qoslet.app.sides import node_sides
     from qoslet.cli.commands import parser_of
     from qoslet.render.text.progress import Progress

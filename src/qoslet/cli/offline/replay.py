@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     if args.file is None:
         raise BadInput("FILE is required", hint="qoslet record FILE writes one")
-    from qoslet.app.recording import load
+    from qoslet.app.top.recording import load
     from qoslet.core.recording.replay.run import replay
     from qoslet.render.text.streams import note
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from qoslet.app.kubelet_runtime import (
+from qoslet.app.node.kubelet_runtime import (
     KubeletRuntime,
     completed,
     kubelet_runtime,

@@ -26,8 +26,8 @@ class Recorder:
     """Records the node that ``args`` name. ``moments`` counts what was recorded."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        from qoslet.app.audit import machine_source
-        from qoslet.app.top import NodeTop
+        from qoslet.app.audit.machine import machine_source
+        from qoslet.app.top.top import NodeTop
         from qoslet.host.files.recording_file import RecordingFile
         from qoslet.host.memory.moment_reader import MomentReader
 

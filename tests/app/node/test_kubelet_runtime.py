@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.app.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.host.cri.server import CriServer
 from tests.host.kubelet.fake_node import HEAD, METRICS, declare, kubelet_port, pods

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from qoslet.app.audit import Audited
+from qoslet.app.audit.machine import Audited
 from qoslet.core.audit.events import FindingEvent, Known, events
 from qoslet.errors import QosletError
 from qoslet.host.cgroupfs.mounted import mounted

@@ -13,7 +13,7 @@ from qoslet.agent.one_shot import LIMIT
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
 from qoslet.app import tree as owned_tree
-from qoslet.app.audit import Audited
+from qoslet.app.audit.machine import Audited
 from qoslet.core.audit.repairs import NotRepaired, Repairs, repairs
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.names import root_of, to_cgroupfs

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.app.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
 from qoslet.core.plan.plan import plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.app.fleet_inputs import Configured, configured, fit_pod, read_bundle, yaml_texts
+from qoslet.app.fleet.inputs import Configured, configured, fit_pod, read_bundle, yaml_texts
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.plan import Fleet, FleetPlanner, NodeResult, fleet_of
 from qoslet.core.fleet.read import BatchReader, Rows

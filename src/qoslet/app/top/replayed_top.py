@@ -20,7 +20,7 @@ class ReplayedTop:
     """A recording at a moment. ``look`` shows it and goes on by ``step`` seconds; ``seek`` moves."""
 
     def __init__(self, path: str, step: float, note: Callable[[str], None]) -> None:
-        from qoslet.app.recording import load
+        from qoslet.app.top.recording import load
 
         self.recording: Recording = load(path, note)
         self._step = step

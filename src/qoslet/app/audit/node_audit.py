@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from qoslet.app.audit import Audited, audit_machine, audit_source
+from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.own_tree import keeps_pods
 from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.node.resolve import as_written
@@ -113,7 +113,7 @@ class NodeAudit:
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
     """The audit of a bundle, which does not change: it is looked at once. Raises BadInput,
     CannotDo."""
-    from qoslet.app.node import needs_linux
+    from qoslet.app.node.node import needs_linux
     from qoslet.core.api.manifest import Options
 
     needs_linux(inputs.node)

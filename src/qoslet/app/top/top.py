@@ -115,7 +115,7 @@ def _tops(plan: Plan) -> list[str]:
 
 def _of_machine(plan: Plan) -> Callable[[str], Observed]:
     """Reads subtrees of this machine. Raises CannotDo where it is another one than the plan's."""
-    from qoslet.app.audit import machine_source
+    from qoslet.app.audit.machine import machine_source
     from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 
     mounts = machine_source(plan)[1]

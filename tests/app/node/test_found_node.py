@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.app.found_node import Credentials, FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import Credentials, FoundNode, KubeletOptions, find_node
 from qoslet.errors import BadInput, CannotDo
 from tests.cli.fixtures import environment
 from tests.host.kubelet.fake_node import (

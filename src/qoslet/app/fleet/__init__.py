@@ -1,0 +1,1 @@
+"""Many nodes at once, read as a stream."""

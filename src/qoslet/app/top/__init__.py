@@ -1,0 +1,1 @@
+"""What ``qoslet top`` looks at, recorded over time and played back."""
