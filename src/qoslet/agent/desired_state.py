@@ -24,6 +24,7 @@ from qoslet.core.problem import Problem, ProblemCode
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.workload.config.references import ConfigUsers
 from qoslet.core.workload.env import PodEnvironment
+from qoslet.core.workload.hook_gates import GATES
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security.context import ProcessRights
@@ -212,6 +213,7 @@ class ManifestSource:
             allocatable(node),
             seccomp_default=seccomp_default(node),
             config=self._set.config.objects,
+            gates_off=frozenset(gate for gate in GATES if not node.gate_by_release(gate)),
         )
         self._stale = True
 

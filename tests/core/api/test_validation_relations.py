@@ -203,3 +203,36 @@ def test_pods_that_differ_in_the_name_of_their_token_volume_alone() -> None:
     for wrong in (first, "*", "kube-api-access-"):
         (fault,) = faults_of(token(first, first), token(second, wrong))
         assert second in fault[2]
+
+
+@pytest.mark.parametrize(
+    ("system", "signal", "hint"),
+    [
+        ("linux", "SIGUSR1", None),
+        ("linux", "SIGRTMIN+15", None),
+        ("linux", "SIGRTMAX-14", None),
+        ("linux", "SIGRTMIN+16", "SIGRTMIN+3"),
+        ("linux", "usr1", "did you mean SIGUSR1?"),
+        ("linux", "", "remove it"),
+        ("linux", "9", "SIGQUIT"),
+        ("windows", "SIGKILL", None),
+        ("windows", "SIGHUP", "SIGKILL, SIGTERM"),
+        (None, "SIGTERM", "set spec.os.name"),
+    ],
+)
+@pytest.mark.parametrize("path", [A, INIT])
+def test_stop_signals_are_those_of_the_pods_system(
+    path: str, system: str | None, signal: str, hint: str | None
+) -> None:
+    document = with_value(f"{path}.lifecycle", {"stopSignal": signal})
+    if path == INIT:
+        document = with_value(f"{INIT}.restartPolicy", "Always", document)
+    if system is not None:
+        document = with_value("spec.os", {"name": system}, document)
+    found = faults_of(document)
+    if hint is None:
+        assert found == []
+    else:
+        ((where, _, said),) = found
+        assert where.endswith("ontainers[0].lifecycle.stopSignal")
+        assert hint in said

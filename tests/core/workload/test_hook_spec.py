@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from qoslet.core.workload.env import PodEnvironment
+from qoslet.core.workload.hook_gates import GATES, SLEEP, STOP_SIGNALS, ZERO
 from qoslet.core.workload.hook_spec import Hook, hooks_of
 from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.core.workload.pod_reader import read
@@ -63,3 +65,31 @@ def test_hooks_change_in_place() -> None:
         document = document_of({"lifecycle": {"preStop": {"sleep": {"seconds": seconds}}}})
         digests.add(read(pod_of(document), document).digest())
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "off", "told"),
+    [
+        ({"stopSignal": "SIGINT"}, GATES, (STOP_SIGNALS, ".stopSignal")),
+        ({"stopSignal": "SIGINT"}, (SLEEP, ZERO), None),
+        ({"postStart": {"sleep": {"seconds": 1}}}, GATES, (SLEEP, ".postStart.sleep")),
+        ({"preStop": {"sleep": {"seconds": 0}}}, (ZERO,), (ZERO, ".preStop.sleep.seconds")),
+        ({"preStop": {"sleep": {"seconds": 1}}}, (ZERO, STOP_SIGNALS), None),
+        ({"preStop": {"exec": {"command": ["a"]}}}, GATES, None),
+    ],
+)
+def test_what_the_release_does_not_take_is_told_and_done(
+    lifecycle: dict[str, Any], off: tuple[str, ...], told: tuple[str, str] | None
+) -> None:
+    document = document_of({"lifecycle": lifecycle})
+    around = PodEnvironment(gates_off=frozenset(off))
+    spec = read(pod_of(document), document, around=around)
+    assert spec.runnable
+    assert len(spec.launches[0].hooks) == len(lifecycle.keys() - {"stopSignal"})
+    rows = [row for row in spec.problems if ".lifecycle" in row.where]
+    assert [row.severity for row in rows] == ["warning"] * len(rows)
+    assert len(rows) == (told is not None)
+    for row, (gate, field) in zip(rows, [told] if told else [], strict=True):
+        assert gate in row.message
+        assert f"--feature-gates {gate}=true" in row.hint
+        assert row.where.endswith(f"spec.containers[0].lifecycle{field}")

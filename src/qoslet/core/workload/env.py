@@ -25,13 +25,14 @@ class PodEnvironment(Struct, frozen=True):
     """What the downward API may tell, and the ConfigMaps and Secrets. ``allocatable`` stands in for
     limits that are not set. With ``symbolic`` resources and ``config`` read as their references,
     whatever they amount to. ``seccomp_default``: who asks for no seccomp profile is to get the
-    runtime's."""
+    runtime's. ``gates_off`` are the gates of lifecycle fields that the node's release disables."""
 
     node_name: str | None = None
     allocatable: Quantities = NO_QUANTITIES
     symbolic: bool = False
     seccomp_default: bool = False
     config: ConfigObjects = {}
+    gates_off: frozenset[str] = frozenset()
 
 
 class Variables(Struct):

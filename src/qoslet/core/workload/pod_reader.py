@@ -35,6 +35,7 @@ from qoslet.core.workload.fields import (
     word_faults,
     words,
 )
+from qoslet.core.workload.hook_gates import gate_row, gated_fields
 from qoslet.core.workload.hook_spec import HOOKS, ReadHooks, failing_row, hooks_of
 from qoslet.core.workload.probe_spec import KINDS, Probe, probes_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
@@ -68,7 +69,7 @@ _PROBES = frozenset(f"{kind}Probe" for kind in KINDS)
 
 class PodReading(Struct):
     """What reading a pod gathers. ``missing`` are fields that are not honoured,
-    ``failing`` hooks that always fail, ``unmet`` what the pod has to wait for, ``mounted`` the volumes that a container mounts."""
+    ``failing`` hooks that always fail, ``gated`` fields with their disabled gates, ``unmet`` what the pod has to wait for, ``mounted`` the volumes that a container mounts."""
 
     volumes: PodVolumes
     launches: list[ProcessSpec] = []
@@ -78,6 +79,7 @@ class PodReading(Struct):
     unmet: list[UnmetReference] = []
     mounted: set[str] = set()
     failing: list[str] = []
+    gated: list[tuple[str, str]] = []
 
 
 class PodReader:
@@ -141,6 +143,7 @@ class PodReader:
             message = f"ignored: {', '.join(dict.fromkeys(reading.missing))}"
             rows.append(problem_row(self.pod, "warning", "spec", message, self.hint))
         rows += [failing_row(self.pod, field) for field in dict.fromkeys(reading.failing)]
+        rows += [gate_row(self.pod, *gated) for gated in dict.fromkeys(reading.gated)]
         made = PodSpec(
             uid=self.pod.uid,
             key=self.pod.key,
@@ -205,6 +208,7 @@ class PodReader:
         read = hooks_of(raw, shape.field) if shape.role != "init" else ReadHooks()
         faults = [*mounted.faults, *word_faults(raw, shape, variables), *wrong, *read.faults]
         reading.failing += read.failing
+        reading.gated += gated_fields(raw, shape.field, around.gates_off)
         reading.errors += [fault_row(self.pod, fault) for fault in faults]
         reading.missing += [*self._missing(raw, shape), *found.missing, *mounted.missing]
         reading.unmet += found.unmet

@@ -40,6 +40,8 @@ def probe(kind: str, value: Any, path: str, faults: list[FieldFault]) -> None:
 def lifecycle(value: Any, path: str, faults: list[FieldFault], grace: int | None) -> None:
     """The hooks of a container; ``grace`` is the pod's ``terminationGracePeriodSeconds``."""
     given = Fields({"lifecycle": value}, path.rpartition(".")[0], faults).inside("lifecycle")
+    if given is not None:
+        given.text("stopSignal")
     for name in ("postStart", "preStop"):
         hook = given.inside(name) if given is not None else None
         if hook is not None:

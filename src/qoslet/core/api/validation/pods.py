@@ -316,5 +316,6 @@ def _relates(spec: PodSpecShape) -> bool:
         or b"hostPort" in bytes(container.ports)
         or b"claims" in bytes(container.resources)
         or b"hostProcess" in bytes(container.security_context)
+        or b'"stopSignal"' in bytes(container.lifecycle)
         for container in spec.containers or ()
     )

@@ -25,6 +25,7 @@ _SIDECAR_ONLY = (
 )
 _NOT_EPHEMERAL = (*_SIDECAR_ONLY, ("ports", "ports"), ("resizePolicy", "resize_policy"))
 _ABSENT = (b"", b"null", b"[]")
+_STOP_SIGNAL = b'"stopSignal"'
 
 
 def between(spec: PodSpecShape, place: Place, faults: list[FieldFault]) -> None:
@@ -39,6 +40,12 @@ def between(spec: PodSpecShape, place: Place, faults: list[FieldFault]) -> None:
         _claimed(container, spec.resource_claims, path, faults)
         if spec.restart_policy == "Never" and not container.restart_policy:
             _resized(container, path, faults)
+        if _STOP_SIGNAL in bytes(container.lifecycle):
+            # imported where one is named
+            from qoslet.core.api.validation.stop_signals import stop_signal
+
+            system = spec.os.name if spec.os is not None else None
+            stop_signal(_value(container.lifecycle), f"{path}.lifecycle", faults, system)
     _init_containers(spec, prefix, faults)
     _ephemeral_containers(spec, prefix, faults)
     _host_ports(spec, place, faults)
