@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
@@ -83,11 +83,43 @@ class _ShapePair(Struct, gc=False):
         return found
 
 
-class ChangePlanner:
-    """Compares nodes that are equal on both sides but for their names."""
+class PairStore:
+    """The cgroups of shapes on both sides, for all pairs of nodes whose templates and names are the
+    same."""
 
-    def __init__(self, before: NodePlanner, after: NodePlanner) -> None:
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[object, list[_ShapePair]]] = {}
+
+    def of(
+        self,
+        names: tuple[str, str],
+        shape: int,
+        templates: tuple[PodTemplatePlan, PodTemplatePlan],
+        paired: Callable[[int], list[_ShapePair]],
+    ) -> list[_ShapePair]:
+        """Those of a shape; ``names`` are the keys of the nodes' templates."""
+        key = (*names, shape, *map(id, templates))
+        found = self._known.get(key)
+        if found is None:
+            # the templates stay, so that no other object takes their identity
+            found = self._known[key] = templates, paired(shape)
+        return found[1]
+
+    @property
+    def count(self) -> int:
+        """How many shapes were compared."""
+        return len(self._known)
+
+
+class ChangePlanner:
+    """Compares nodes that are equal on both sides but for their names. ``store`` is that of all
+    such planners whose shapes may compare the same."""
+
+    def __init__(
+        self, before: NodePlanner, after: NodePlanner, store: PairStore | None = None
+    ) -> None:
         self._sides = before, after
+        self._store = store or PairStore()
         self._pairs: dict[int, list[_ShapePair]] = {}
         self._above_pods = [one.planner.upper(QosTotals()) for one in self._sides]
 
@@ -103,6 +135,8 @@ class ChangePlanner:
     def compare(self, before: Standing, after: Standing) -> NodeChange:
         """What differs between two standings of one node."""
         counts = _Counts()
+        if before is after:
+            return self._unchanged(before)
         if before.plan is not None and after.plan is not None:
             found = diff(before.plan, after.plan)
             counts.add(found.changes)
@@ -116,6 +150,17 @@ class ChangePlanner:
         for shape, (times, template) in before.counts.items():
             parts = shares[0].of(template), shares[1].of(after.counts[shape][1])
             self._shape(counts, shape, times, parts)
+        return counts.done()
+
+    def _unchanged(self, standing: Standing) -> NodeChange:
+        counts = _Counts()
+        if standing.plan is not None:
+            pods = len(standing.plan.pods)
+        else:
+            shares = _PodShares(standing)
+            rows = standing.counts.values()
+            pods = sum(times for times, template in rows if shares.of(template) is not None)
+        counts.ratios[bisect_right(RATIOS, 1.0)] = pods
         return counts.done()
 
     def _above(
@@ -159,10 +204,14 @@ class ChangePlanner:
     def _of(self, shape: int) -> list[_ShapePair]:
         found = self._pairs.get(shape)
         if found is None:
-            found = self._pairs[shape] = list(self._paired(shape))
+            before, after = self._sides
+            names = before.templates.key, after.templates.key
+            templates = before.template(shape), after.template(shape)
+            found = self._store.of(names, shape, templates, self._paired)
+            self._pairs[shape] = found
         return found
 
-    def _paired(self, shape: int) -> Sequence[_ShapePair]:
+    def _paired(self, shape: int) -> list[_ShapePair]:
         plans, fractions = [], []
         for side, upper in zip(self._sides, self._above_pods, strict=True):
             template = side.template(shape)

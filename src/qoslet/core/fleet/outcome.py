@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod, Quantities
 from qoslet.core.fleet.shapes import Member, member
+from qoslet.core.fleet.templates import NodeTemplates, TemplateStore
 from qoslet.core.node.node import Node, allocatable, enforced, eviction_reservation
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.plan.pod_planner import Planner
@@ -98,12 +99,16 @@ class Standing(Struct, frozen=True):
 
 
 class NodePlanner:
-    """Plans nodes that are equal but for their names."""
+    """Plans nodes that are equal but for their names. ``store`` is that of all planners whose
+    templates may be the same."""
 
-    def __init__(self, node: Node, shapes: Sequence[Pod]) -> None:
+    def __init__(
+        self, node: Node, shapes: Sequence[Pod], store: TemplateStore | None = None
+    ) -> None:
         self.node = node
         self.planner = Planner(node)
         self.shapes = shapes
+        self.templates = NodeTemplates(self.planner.policy, store or TemplateStore())
         self._templates: dict[int, PodTemplatePlan] = {}
         self._noted: dict[int, bool] = {}
         eviction = eviction_reservation(node).get("memory")
@@ -124,7 +129,7 @@ class NodePlanner:
         """What was planned for the pods of a shape."""
         found = self._templates.get(shape)
         if found is None:
-            found = self._templates[shape] = self.planner.templates.of(self.shapes[shape])
+            found = self._templates[shape] = self.templates.of(self.shapes[shape])
         return found
 
     def plan(

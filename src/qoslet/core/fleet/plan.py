@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.fleet.change import ChangePlanner, NodeChange
+from qoslet.core.fleet.change import ChangePlanner, NodeChange, PairStore
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.fit import Fit, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
 from qoslet.core.fleet.outcome import NodePlanner, Outcome
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
+from qoslet.core.fleet.templates import TemplateStore, node_key
+from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, BadInputs
 
@@ -57,9 +59,17 @@ class FleetPlanner:
         self._cluster = cluster
         self._factories = factories
         self._pod = pod
+        self.templates = TemplateStore()
+        self._pairs = PairStore()
+        self._nodes: dict[str, NodePlanner] = {}
         self._planners: dict[tuple[int, int], NodePlanner] = {}
         self._changes: dict[tuple[int, int], ChangePlanner] = {}
         self._fitters: dict[int, Fitter] = {}
+
+    @property
+    def compared(self) -> int:
+        """How many pairs of templates were compared."""
+        return self._pairs.count
 
     def results(self, names: Iterable[str]) -> Iterator[NodeResult]:
         """The nodes of these names."""
@@ -71,9 +81,11 @@ class FleetPlanner:
         if bundled is not None:
             if not bundled.nodes:
                 return self._broken(name, list(bundled.problems))
-            planners = [NodePlanner(one, self._cluster.shapes.pods) for one in bundled.nodes]
+            planners = [self._planner(one) for one in bundled.nodes]
             found = [FoundNode(one, 0, bundled.problems) for one in bundled.nodes]
-            change = ChangePlanner(*planners) if len(planners) > 1 else None
+            change = (
+                ChangePlanner(planners[0], planners[1], self._pairs) if len(planners) > 1 else None
+            )
             fitter = Fitter(planners[0], self._pod) if self._pod is not None else None
             return self._planned(name, found, planners, change, fitter)
         try:
@@ -84,6 +96,15 @@ class FleetPlanner:
             return self._broken(name, rows)
         return self._planned(name, found, *self._parts(found))
 
+    def _planner(self, node: Node) -> NodePlanner:
+        """The planner of nodes that are equal to this one, on both sides."""
+        key = node_key(node)
+        planner = self._nodes.get(key)
+        if planner is None:
+            planner = NodePlanner(node, self._cluster.shapes.pods, self.templates)
+            self._nodes[key] = planner
+        return planner
+
     def _parts(
         self, found: Sequence[FoundNode]
     ) -> tuple[list[NodePlanner], ChangePlanner | None, Fitter | None]:
@@ -92,15 +113,14 @@ class FleetPlanner:
         for side, one in enumerate(found):
             planner = self._planners.get((side, one.kind))
             if planner is None:
-                planner = NodePlanner(one.node, self._cluster.shapes.pods)
-                self._planners[side, one.kind] = planner
+                planner = self._planners[side, one.kind] = self._planner(one.node)
             planners.append(planner)
         change = None
         if len(found) > 1:
             pair = found[0].kind, found[1].kind
             change = self._changes.get(pair)
             if change is None:
-                change = self._changes[pair] = ChangePlanner(*planners)
+                change = self._changes[pair] = ChangePlanner(planners[0], planners[1], self._pairs)
         fitter = None
         if self._pod is not None:
             fitter = self._fitters.get(found[0].kind)
@@ -118,10 +138,12 @@ class FleetPlanner:
     ) -> NodeResult:
         groups = self._cluster.groups(name)
         whole = change is not None and change.is_exact
-        standings = [
-            planner.plan(name, groups, one.problems, whole)
-            for one, planner in zip(found, planners, strict=True)
-        ]
+        standings = [planners[0].plan(name, groups, found[0].problems, whole)]
+        for one, planner in zip(found[1:], planners[1:], strict=True):
+            same = planner is planners[0] and one.problems == found[0].problems
+            standings.append(
+                standings[0] if same else planner.plan(name, groups, one.problems, whole)
+            )
         outcome = standings[0].outcome
         row = self._cluster.nodes[name]
         return NodeResult(

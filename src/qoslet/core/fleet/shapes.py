@@ -54,22 +54,22 @@ def quick_key(pod: Pod) -> object:
     """A key of the shape among pods of one reader, which gives equal resources as one object."""
     return (
         *[(c.name, c.role, c.field, id(c.resources), c.defaulted) for c in pod.containers],
-        id(pod.resources) if pod.resources is None else repr(_plain(pod.resources)),
-        repr(_plain(pod.overhead)) if pod.overhead else "",
+        id(pod.resources) if pod.resources is None else repr(plain(pod.resources)),
+        repr(plain(pod.overhead)) if pod.overhead else "",
         pod.os,
         pod.critical,
         pod.node_critical,
         pod.status_qos,
         pod.isolation,
         pod.platform,
-        "" if pod.memory is NO_POLICY else repr(_plain(pod.memory)),
-        None if pod.written is None else repr(_plain(pod.written)),
+        "" if pod.memory is NO_POLICY else repr(plain(pod.memory)),
+        None if pod.written is None else repr(plain(pod.written)),
     )
 
 
 def key_of(shape: Pod) -> str:
     """The key of a shape, the same in every process."""
-    return repr(_plain(shape))
+    return repr(plain(shape))
 
 
 def member(shape: Pod, one: Member) -> Pod:
@@ -79,14 +79,16 @@ def member(shape: Pod, one: Member) -> Pod:
     return replace(shape, namespace=namespace, name=name, uid=one.uid, where=where)
 
 
-def _plain(value: Any) -> Any:
-    """The value as tuples, texts and numbers."""
+def plain(value: Any) -> Any:
+    """The value as tuples, texts and numbers, equal for equal values."""
     if isinstance(value, Struct):
-        return (type(value).__name__, *[_plain(one) for one in astuple(value)])
+        return (type(value).__name__, *[plain(one) for one in astuple(value)])
     if isinstance(value, dict):
-        return [(key, _plain(one)) for key, one in value.items()]
+        return [(key, plain(one)) for key, one in value.items()]
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
+    if isinstance(value, frozenset):
+        return sorted(plain(one) for one in value)
     return value
 
 
@@ -124,4 +126,4 @@ class Shapes:
         return replace(shape, containers=containers, resources=level)
 
     def _one(self, resources: Resources) -> Resources:
-        return self._resources.setdefault(repr(_plain(resources)), resources)
+        return self._resources.setdefault(repr(plain(resources)), resources)
