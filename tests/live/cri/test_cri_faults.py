@@ -89,8 +89,7 @@ def test_containerd_gone_while_a_pod_ends(cri: Cri) -> None:
     cri.up("a", "b")
     cri.containerd.kill()
     (cri.manifests / "a.yaml").unlink()
-    time.sleep(1)
-    assert cri.pods()["a"]["phase"] == "Terminating"
+    cri.soon(lambda: cri.pods()["a"]["phase"] == "Terminating", 30)
     cri.containerd.begin()
     cri.soon(lambda: "a" not in cri.pods(), 30)
     cri.ends(run)

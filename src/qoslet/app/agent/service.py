@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from msgspec import json
-
+from qoslet.core.api.schema import encode_json
 from qoslet.errors import CannotDo
 from qoslet.host.linux.output import OutputWriter
 from qoslet.host.state.http_server import Page, Pages, forget, is_there, private, public
@@ -62,7 +61,7 @@ class Log:
         """The line, with its newline."""
         if self._form == "json":
             row = {"time": moment(self._clock()), "level": severity, "message": message, **fields}
-            text = json.encode(row).decode()
+            text = encode_json(row).decode()
         elif self._form == "journal":
             text = f"<{_PRIORITY[severity]}>{printable(message)}"
         else:

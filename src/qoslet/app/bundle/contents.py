@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from qoslet.core.api.schema import encode_json
 from qoslet.core.bundle import parts as part
 from qoslet.core.bundle.allowed import STATE_V2
 from qoslet.core.bundle.fields import Rename, keep, node_fields, pod_fields
@@ -63,7 +64,7 @@ def bundle_parts(source: BundleSource, time: str, *, redact: bool) -> dict[str, 
     pods = None if source.pods is None else pod_documents(source.pods, names)
     api_node = source.api_node
     if api_node is not None:
-        found[part.NODE] = json.encode(node_fields(api_node, names or keep))
+        found[part.NODE] = encode_json(node_fields(api_node, names or keep))
     machine, kubelet = source.machine, source.kubelet
     if names is not None:
         machine = redacted_machine(machine, names)
@@ -71,7 +72,7 @@ def bundle_parts(source: BundleSource, time: str, *, redact: bool) -> dict[str, 
     found[part.MACHINE] = encode_yaml(dict(machine))
     found[part.KUBELET] = encode_yaml(dict(kubelet))
     if pods is not None:
-        found[part.PODS] = json.encode({"apiVersion": "v1", "kind": "List", "items": pods})
+        found[part.PODS] = encode_json({"apiVersion": "v1", "kind": "List", "items": pods})
     cgroups, units = source.cgroups.rows, source.units
     if names is not None:
         cgroups = redacted_cgroups(cgroups, names)
@@ -81,7 +82,7 @@ def bundle_parts(source: BundleSource, time: str, *, redact: bool) -> dict[str, 
         found[part.UNITS] = lines(units)
     found[part.DOCTOR] = facts_text(source.facts, names)
     about = _about(source, time, names)
-    return {part.BUNDLE: json.format(json.encode(about), indent=2) + b"\n", **found}
+    return {part.BUNDLE: json.format(encode_json(about), indent=2) + b"\n", **found}
 
 
 def packed(source: BundleSource, seconds: float, *, redact: bool) -> bytes:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from msgspec import json
-
+from qoslet.core.api.schema import encode_json
 from qoslet.core.status.page.agent_story import AgentStory
 from qoslet.core.status.page.node_view import NodeView, PodView, freshness, node_view
 from qoslet.core.status.page.pod_story import PodStories
@@ -102,7 +101,7 @@ class NodeSite:
             page = self._page(request.place)
         if page is None:
             return refusal(404, "no such page: / has the node, /pods/NAMESPACE/NAME a pod")
-        return WebAnswer(200, _HTML, page.html.encode())
+        return WebAnswer(200, _HTML, page.html.encode(errors="backslashreplace"))
 
     def event(self, place: str, look: int) -> tuple[bytes, int]:
         """What a page lacks since a look (``host.web.streams.Event``)."""
@@ -116,7 +115,7 @@ class NodeSite:
         if page is None or old is None or old.frame != page.frame:
             return f"event: frame\nid: {now}\ndata: \n\n".encode(), now
         values = changed(old.values, page.values)
-        return f"event: values\nid: {now}\ndata: ".encode() + json.encode(values) + b"\n\n", now
+        return f"event: values\nid: {now}\ndata: ".encode() + encode_json(values) + b"\n\n", now
 
     def _page(self, place: str) -> HtmlPage | None:
         """The page at a path with its query, drawn once a look; None: there is none."""

@@ -7,6 +7,7 @@ a 5 KB pod costs a few microseconds. ``Raw`` fields are decoded where they are l
 Source: k8s.io/api core/v1, apps/v1, batch/v1 types.go.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -222,6 +223,25 @@ def shown(text: str, limit: int = 120) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def encode_json(value: object) -> bytes:
+    """``value`` as JSON; bytes that are not UTF-8 come out as ``\\\\udcXX``."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(escaped(msgspec.to_builtins(value)))
+
+
+def escaped(value: object) -> object:
+    """``value`` with its lone surrogates, which stand for such bytes, written out."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {escaped(key): escaped(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [escaped(item) for item in value]
+    return value
 
 
 def child(path: str, key: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.core.api.schema import DECODE_ERRORS, encode_json, shown
 from qoslet.core.bundle.redaction import Pseudonyms, mount_point
 from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.core.node.doctor.finding import Finding
@@ -40,7 +40,7 @@ def facts_text(machine: Machine, names: Pseudonyms | None) -> bytes:
     machine = replace(machine, probed=probed, files=files)
     if names is not None:
         machine = _redacted(machine, names)
-    return msgspec.json.encode(machine)
+    return encode_json(machine)
 
 
 def _redacted(machine: Machine, names: Pseudonyms) -> Machine:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from qoslet.core.api.schema import shown
+from qoslet.core.api.schema import encode_json, shown
 from qoslet.errors import BadInput
 
 
@@ -82,7 +82,7 @@ CGROUPS_MOST = 200_000
 
 def lines(rows: Iterable[CgroupRow | UnitRow]) -> bytes:
     """The text of a part."""
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+    return b"".join(encode_json(row) + b"\n" for row in rows)
 
 
 def cgroup_rows(text: bytes, where: str) -> list[CgroupRow]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
+from qoslet.core.api.schema import encode_json
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.render.documents.plan import API_VERSION, Document, node_block
 from qoslet.render.documents.timestamps import moment
@@ -136,7 +135,7 @@ def event_line(at: float, event: FindingEvent) -> bytes:
         "finding": _row(event.finding),
         "before": None if before is None else _row(before),
     }
-    return msgspec.json.encode(document) + b"\n"
+    return encode_json(document) + b"\n"
 
 
 def sarif_document(report: AuditReport) -> Document:

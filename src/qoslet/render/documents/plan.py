@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
+from qoslet.core.api.schema import encode_json, escaped
 from qoslet.core.node.node import allocatable, enforced
 from qoslet.core.plan.memory_annotation_effects import guard_mode
 from qoslet.core.resources.cgroup_tree import key_of, named
@@ -222,23 +223,9 @@ def oci_document(plan: Plan) -> Document:
     return {"apiVersion": API_VERSION, "kind": "Oci", "items": oci(plan)}
 
 
-def _clean(value: object) -> object:
-    """``value`` without lone surrogates (file names that are not UTF-8 carry them)."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, Mapping):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
-    return value
-
-
 def encode(document: Document, pretty: bool = True) -> bytes:
     """The document as UTF-8 JSON that is safe on a terminal, with a final newline."""
-    try:
-        data = json.encode(document)
-    except UnicodeEncodeError:
-        data = json.encode(_clean(document))
+    data = encode_json(document)
     if pretty:
         data = json.format(data, indent=2)
     if not data.isascii() or b"\x7f" in data:
@@ -258,7 +245,7 @@ def encode_yaml(document: Document) -> bytes:
     def dumped(readable: bool) -> str:
         return str(
             yaml.dump(
-                _clean(document),
+                escaped(document),
                 Dumper=Dumper,
                 sort_keys=False,
                 allow_unicode=readable,
