@@ -1,4 +1,6 @@
-"""Pods as ``kubectl get pods -o json`` prints them: 5 KB each, resources and shapes varied.
+"""Pods as ``kubectl get pods -o json`` prints them, but for ``managedFields``: 5 KB each.
+
+Any 1,080 in a row have all 191 shapes: for a plan, pods of one shape differ in names only.
 
 The numbers come from the index alone, so every run and every machine reads the same bytes.
 """
