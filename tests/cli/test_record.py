@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.core.recording.frames import FIRST_LINE
 from qoslet.core.recording.recording import Recording
 from qoslet.host.cgroupfs.mounted import mounted
-from qoslet.host.files.recording_file import OLDER, read_segments
+from qoslet.host.files.recording_file import MAX_READ, OLDER, read_segments
 from tests.cli.fixtures import PODS, environment, run
 
 pytestmark = pytest.mark.skipif(mounted().hierarchy is None, reason="no cgroups are mounted here")
@@ -179,11 +180,36 @@ def test_links_and_devices_are_refused(folder: Path) -> None:
     (folder / "target").write_bytes(b"")
     (folder / "link").symlink_to("target")
     os.mkfifo(folder / "pipe")
-    for name in ("link", "pipe", "/dev/null", "no/r"):
+    for name, code, said in (
+        ("link", 2, "link: is a symbolic link (name a file)"),
+        (".", 2, ".: is a directory (name a file)"),
+        ("pipe", 2, "pipe: is not a regular file"),
+        ("/dev/null", 2, "/dev/null: is not a regular file"),
+        ("no/r", 3, "no/r: cannot be opened: No such file or directory (name another file)"),
+        ("", 3, "FILE: cannot be opened: No such file or directory (name another file)"),
+    ):
         done = run("record", *ARGUMENTS, "--for", "1", name, folder=folder)
-        assert done.returncode in (2, 3)
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        assert f"qoslet: {said}" in done.stderr
         assert done.stderr.count("\n") <= 2, done.stderr
     assert (folder / "target").read_bytes() == b""
+
+
+def test_a_file_that_is_too_large_to_read_is_not_cut(folder: Path) -> None:
+    size = MAX_READ + 1
+    (folder / "r").write_bytes(FIRST_LINE)
+    os.truncate(folder / "r", size)
+    done = run("record", *ARGUMENTS, "--for", "1", "r", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "r: is larger than 1024 MiB" in done.stderr
+    assert (folder / "r").stat().st_size == size
+
+
+def test_what_is_replayed_is_a_file(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    for arguments in (("replay", "pipe"), ("top", "--replay", "pipe")):
+        done = run(*arguments, folder=folder)
+        assert (done.returncode, done.stderr) == (2, "qoslet: pipe: is a FIFO (give a file)\n")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +218,8 @@ def test_links_and_devices_are_refused(folder: Path) -> None:
         (("--interval", "0", "r"), "is not a duration"),
         (("--interval", "2h", "r"), "must be 0.1 to 3600 seconds"),
         (("--for", "soon", "r"), "is not a duration"),
-        (("--max-size", "10", "r"), "is less than 1Mi"),
+        (("--max-size", "10", "r"), "must be 1Mi to 1Gi"),
+        (("--max-size", "2Gi", "r"), "must be 1Mi to 1Gi"),
         (("--max-size", "much", "r"), "--max-size"),
         ((), "FILE"),
     ],

@@ -53,15 +53,16 @@ def read(
     writes: bool = False,
     system: System | None = None,
     given: Loaded | None = None,
+    again: bool = False,
 ) -> Inputs:
     """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
     writes a tree of its own, which as root reads only what no other user can change. ``system``
     overrides the node's operating system; ``given`` are the pods, where they were read before.
-    Raises BadInputs."""
+    With ``again`` nothing is noted. Raises BadInputs."""
     _check_stdin(args, paths)
     bundle = bundle_of(args)
     if getattr(args, "live", False):
-        return read_live(args)
+        return read_live(args, again=again)
     if not paths and bundle is None:
         raise _no_pods(args)
     faults: list[BadInput] = []
@@ -77,8 +78,7 @@ def read(
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
-    name = node.name if node is not None else None
-    options = Options(args.expand, args.resources == "allocated", name)
+    options = Options(args.expand, args.resources == "allocated", node.name if node else None)
     options = replace(options, namespace=_namespace(args), selector=args.selector)
     recursive = getattr(args, "recursive", False)
     try:
@@ -93,7 +93,8 @@ def read(
         raise BadInputs([*faults, *error.faults]) from None
     if node is None:
         raise BadInputs(faults)
-    _note_origins(node)
+    if not again:
+        _note_origins(node)
     return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
 
 

@@ -94,6 +94,16 @@ def test_a_bundle_is_a_page_that_does_not_change(tmp_path: Path) -> None:
         process.communicate(timeout=60)
 
 
+def test_what_is_assumed_is_said_once(tmp_path: Path) -> None:
+    bare = NODE.replace("  pageSize: 4Ki\n", "")
+    assert bare != NODE
+    (tmp_path / "b.tgz").write_bytes(pack({**PARTS, "machine.yaml": bare.encode()}))
+    process = begin(tmp_path, "web", "--bundle", "b.tgz", "--listen", "unix:web.sock")
+    process.terminate()
+    _, error = process.communicate(timeout=60)
+    assert error.count("pageSize") == 1, error
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

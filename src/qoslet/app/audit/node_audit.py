@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 class NodeAudit:
     """What ``args`` name: a bundle, documents with this machine, or the node of the kubelet that runs
-    here. Raises QosletError, BadInput without pods."""
+    here. ``again``: what was noted of it before is not noted once more. Raises QosletError, BadInput
+    without pods."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, *, again: bool = False) -> None:
         from qoslet.app.inputs import bundle_of, read
 
         self._args = args
@@ -34,14 +35,14 @@ class NodeAudit:
         """Whether the inputs are those of no look so far."""
         self.bundle: BundleInputs | None = bundle_of(args)
         if self.bundle is not None:
-            self._inputs = read(args, args.filename)
+            self._inputs = read(args, args.filename, again=again)
             return
         kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
         if kept:
             args.runtime = "process"
         args.live = args.live or not (args.filename or kept)
         try:
-            inputs = read(args, args.filename)
+            inputs = read(args, args.filename, again=again)
         except CannotDo as error:
             # without pods there is nothing to compare with
             raise BadInput(error.message, where=error.where or "-f", hint=error.hint) from None

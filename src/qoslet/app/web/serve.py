@@ -147,7 +147,7 @@ class WebNode:
 
         try:
             if self._audits is None:
-                self._audits = NodeAudit(copy.copy(self._args))
+                self._audits = NodeAudit(copy.copy(self._args), again=True)
             self._report, self._audit_trouble = self._audits.look().report, ""
         except QosletError as error:
             self._audit_trouble = f"audit: {error}"

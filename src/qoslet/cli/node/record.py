@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZE = "64Mi"
 MIN_SIZE = 1 << 20
+MAX_SIZE = 1 << 30
+"""Bytes that --max-size can name: both halves are read into memory."""
 USAGE = "[OPTION]... FILE"
 EPILOG = """\
 examples:
@@ -24,8 +26,7 @@ examples:
   nohup qoslet record --max-size 200Mi node1.rec &
 
 It only reads the node. FILE continues where it exists; FILE.1 is its older half. Only their owner
-can read them. qoslet top plays it, qoslet replay tries a guard
-policy on it.
+can read them. qoslet top plays it, qoslet replay tries a guard policy on it.
 
 exit code: 0 done, also by a signal; 2 bad input, 3 not possible here or the disk is full
 """
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-size",
         default=DEFAULT_SIZE,
         metavar="SIZE",
-        help=f"Bytes on disk at most; the oldest half goes (default: {DEFAULT_SIZE}, at least 1Mi)",
+        help=f"Bytes on disk at most; the oldest half goes (1Mi to 1Gi; default: {DEFAULT_SIZE})",
     )
     parser.set_defaults(bundle=None)
     add_document_arguments(parser, positional=False)
@@ -84,8 +85,8 @@ def _size(text: str) -> int:
         size = parse(text).value
     except QuantityError as error:
         raise BadInput(str(error), where="--max-size", hint="such as 64Mi") from None
-    if size < MIN_SIZE:
-        raise BadInput("is less than 1Mi", where="--max-size")
+    if not MIN_SIZE <= size <= MAX_SIZE:
+        raise BadInput("must be 1Mi to 1Gi", where="--max-size")
     return size
 
 

@@ -31,7 +31,7 @@ def _content(path: str) -> bytes:
     """The bytes of a regular file, one more than are allowed at most."""
     descriptor = open_file(path, False)
     try:
-        check_file(path, os.fstat(descriptor).st_mode)
+        check_file(path, os.fstat(descriptor).st_mode, "give a file, or - for standard input")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(PACKED_MOST + 1)
     finally:

@@ -248,11 +248,12 @@ def open_file(path: str, strict: bool) -> int:
     return open_trusted(path, flags)
 
 
-def check_file(path: str, mode: int) -> None:
+def check_file(
+    path: str, mode: int, hint: str = "give a file or a directory, or - for standard input"
+) -> None:
     """Raise BadInput for what is no regular file."""
     for test, called in _KINDS:
         if test(mode):
-            hint = "give a file or a directory, or - for standard input"
             raise BadInput(f"is {called}", where=shown(path), hint=hint)
 
 

@@ -22,9 +22,8 @@ OLDER = ".1"
 """What the name of the older segment ends with."""
 MAX_READ = 1 << 30
 """Bytes of a segment that are read, at most."""
-MIN_SIZE = 1 << 20
-"""Bytes to which a recording can be bounded, at least."""
 
+_TOO_LARGE = f"is larger than {MAX_READ >> 20} MiB"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -76,10 +75,19 @@ class RecordingFile:
         os.close(self._descriptor)
 
     def _opened(self) -> int:
+        where = shown(self.path)
         try:
             return os.open(self.path, _FLAGS, 0o600)
         except (OSError, ValueError) as error:
-            self._fail(error)
+            for test, called in (
+                (os.path.islink, "a symbolic link"),
+                (os.path.isdir, "a directory"),
+            ):
+                if test(self.path):
+                    raise BadInput(f"is {called}", where=where, hint="name a file") from None
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            message = f"cannot be opened: {reason}"
+            raise CannotDo(message, where=where or "FILE", hint="name another file") from error
 
     def _take_up(self) -> None:
         """Lock the file, and continue after its last whole frame."""
@@ -102,7 +110,9 @@ class RecordingFile:
 
     def _continue(self, name: str) -> None:
         size = os.fstat(self._descriptor).st_size
-        data = os.pread(self._descriptor, min(size, MAX_READ), 0)
+        if size > MAX_READ:
+            raise BadInput(_TOO_LARGE, where=name, hint="name another file")
+        data = os.pread(self._descriptor, size, 0)
         torn_first = len(data) < len(FIRST_LINE) and FIRST_LINE.startswith(data)
         if not torn_first:
             check(name, data)
@@ -151,7 +161,7 @@ def _content(path: str) -> bytes:
     try:
         descriptor = open_file(path, False)
         try:
-            check_file(path, os.fstat(descriptor).st_mode)
+            check_file(path, os.fstat(descriptor).st_mode, "give a file")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(MAX_READ + 1)
         finally:
@@ -159,5 +169,5 @@ def _content(path: str) -> bytes:
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
     if len(data) > MAX_READ:
-        raise BadInput(f"is larger than {MAX_READ >> 20} MiB", where=shown(path))
+        raise BadInput(_TOO_LARGE, where=shown(path))
     return data
