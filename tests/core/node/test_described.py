@@ -271,6 +271,7 @@ def test_every_row_has_a_source() -> None:
         ),
         ({"osImage": "VMware Photon OS/Linux", "kernelVersion": "5.10.175-1.ph4"}, "v1"),
         ({"osImage": "VMware Photon OS/Linux", "kernelVersion": "6.1.10-10.ph5"}, "v2"),
+        ({"osImage": "openSUSE Leap Micro 6.0", "kernelVersion": "6.4.0-10-default"}, "v2"),
         ({"osImage": "", "kernelVersion": "5.10.230-223.885.amzn2.x86_64"}, "v1"),
         ({"osImage": "", "kernelVersion": "4.18.0-513.el8.x86_64"}, "v1"),
         ({"osImage": "", "kernelVersion": "5.14.0-362.el9.x86_64"}, "v2"),

@@ -58,7 +58,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "holds files of a node",
         "KubeletConfig object",
     ),
-    ({"kubelet-arg": ["max-pods=9"], "node-label": []}, "k3s or RKE2", "--eviction-hard"),
     (
         {"version": "v1alpha1", "machine": {"kubelet": {}}},
         "no machine.kubelet.extraConfig",
@@ -103,3 +102,67 @@ def test_or_refused_with_what_to_give_instead(
     assert message in text
     assert hint in text
     assert len(text.splitlines()) == 1
+
+
+EKS = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
+FLAGGED: list[tuple[dict[str, Any], str]] = [
+    ({**EKS, "spec": {"kubelet": {"flags": ["--max-pods=42"]}}}, "spec.kubelet.flags.max-pods"),
+    (
+        {**EKS, "spec": {"kubelet": {"config": {"maxPods": 9}, "flags": ["--max-pods", "42"]}}},
+        "spec.kubelet.flags.max-pods",
+    ),
+    (
+        {"version": "v1alpha1", "machine": {"kubelet": {"extraArgs": {"max-pods": "42"}}}},
+        "machine.kubelet.extraArgs.max-pods",
+    ),
+    (
+        {"version": "v1alpha1", "machine": {"kubelet": {"extraArgs": {"max-pods": ["9", "42"]}}}},
+        "machine.kubelet.extraArgs.max-pods",
+    ),
+    ({"kubelet-arg": ["max-pods=42"], "node-label": []}, "kubelet-arg.max-pods"),
+    ({"kubelet-arg": "max-pods=42"}, "kubelet-arg.max-pods"),
+]
+
+
+@pytest.mark.parametrize(("document", "field"), FLAGGED)
+def test_flags_stand_above_every_configuration(
+    tmp_path: Path, document: dict[str, Any], field: str
+) -> None:
+    kubelet = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    for others in ([], [{**kubelet, "maxPods": 7, "podPidsLimit": 77}]):
+        node, problems = read(tmp_path, OWN, document, *others)
+        assert node.kubelet_given
+        assert node.kubelet.max_pods == 42
+        assert node.origins["maxPods"].endswith(f": {field}")
+        assert node.kubelet.pod_pids_limit == (77 if others else -1)
+        assert [row.severity for row in problems if "the distribution" in row.message] == ["info"]
+
+
+def test_flags_without_an_effect_are_told_and_those_of_maps_add_up(tmp_path: Path) -> None:
+    flags = [
+        "--node-labels=a=b",
+        "--feature-gates=MemoryQoS=true",
+        "--fail-swap-on",
+        "--kube-reserved=cpu=500m",
+        "--kube-reserved=memory=1Gi",
+        "--max-podz=3",
+        7,
+    ]
+    config = {"featureGates": {"NodeSwap": True}}
+    document = {**EKS, "spec": {"kubelet": {"config": config, "flags": flags}}}
+    node, problems = read(tmp_path, OWN, document)
+    assert node.kubelet.feature_gates == {"NodeSwap": True, "MemoryQoS": True}
+    assert node.kubelet.fail_swap_on
+    assert {name: str(amount) for name, amount in node.kubelet.kube_reserved.items()} == {
+        "cpu": "500m",
+        "memory": "1Gi",
+    }
+    told = {row.message: row.hint for row in problems if "spec.kubelet.flags" in row.where}
+    assert told["node-labels: nothing about resources"] == ""
+    assert "max-pods" in told["'max-podz' is not a flag of a kubelet and has no effect"]
+    assert "must be a text, not a number and has no effect" in told
+
+
+def test_a_document_of_flags_of_another_shape_is_told(tmp_path: Path) -> None:
+    _, problems = read(tmp_path, OWN, {**EKS, "spec": {"kubelet": {"flags": 5}}})
+    assert any("must be a text" in row.message for row in problems)

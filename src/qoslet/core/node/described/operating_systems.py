@@ -80,6 +80,7 @@ OPERATING_SYSTEMS: tuple[OperatingSystem, ...] = (
         (((0,), (2969,)),),
         "flatcar.org, Switching to Unified Cgroups: v2 since 2969.0.0",
     ),
+    OperatingSystem(("openSUSE Leap Micro",), None, "numbered apart from openSUSE Leap"),
     OperatingSystem(
         ("SUSE Linux Enterprise Server", "SUSE Linux Enterprise Desktop", "openSUSE Leap"),
         (((0,), (16,)),),

@@ -1,4 +1,4 @@
-"""KubeletConfigurations inside documents of distributions and clouds.
+"""KubeletConfigurations and flags of a kubelet inside documents of distributions and clouds.
 
 Source: OpenShift machineconfiguration.openshift.io/v1 KubeletConfig, MachineConfig; EKS
 node.eks.aws/v1alpha1 NodeConfig; Karpenter karpenter.k8s.aws EC2NodeClass; Talos v1alpha1 machine
@@ -7,11 +7,12 @@ configuration; GKE node system configuration; kind kind.x-k8s.io Cluster; k3s an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.node.running_kubelet.command_line import flags
 from qoslet.core.problem import Problem
 
 _PLACES = {
@@ -20,6 +21,12 @@ _PLACES = {
     ("karpenter.k8s.aws", "EC2NodeClass"): "spec.kubelet",
 }
 """Where a kind of a group has it."""
+
+_ARGUMENTS = {
+    "spec.kubelet.config": "spec.kubelet.flags",
+    "machine.kubelet.extraConfig": "machine.kubelet.extraArgs",
+}
+"""Where a document has flags of the kubelet beside its configuration."""
 
 _UNTYPED = ("machine.kubelet.extraConfig", "kubeletConfig")
 """Where documents without a kind have it: those of Talos and of GKE."""
@@ -39,11 +46,14 @@ _REFUSED = {
 
 
 class Embedded(Struct, frozen=True):
-    """What a document holds: the field that the configuration stands at, and that (None: empty); or,
-    with ``message``, why it cannot be read and what to give instead."""
+    """What a document holds: the field that the configuration stands at, and that (None: empty), and
+    the same of the kubelet's flags; or, with ``message``, why it cannot be read and what to give
+    instead."""
 
     field: str = ""
     document: Mapping[str, Any] | None = None
+    arguments_field: str = ""
+    arguments: Any = None
     message: str = ""
     hint: str = ""
 
@@ -60,26 +70,49 @@ def embedded(given: Mapping[str, Any]) -> Embedded | None:
     if kind is not None or version is not None:
         return None
     if "kubelet-arg" in given:
-        message = "is a config.yaml of k3s or RKE2: kubelet-arg are flags"
-        hint = f"give them as options such as --eviction-hard, or the output of {_CONFIGZ}"
-        return Embedded(message=message, hint=hint)
+        return Embedded(arguments_field="kubelet-arg", arguments=given["kubelet-arg"] or [])
     if isinstance(given.get("machine"), Mapping) and ("version" in given or "cluster" in given):
         return _at(given, _UNTYPED[0], "Talos machine configuration")
     return _at(given, _UNTYPED[1], "GKE configuration") if "kubeletConfig" in given else None
 
 
 def _at(given: Mapping[str, Any], field: str, kind: str) -> Embedded:
-    """What stands at a dotted field."""
+    """What stands at a dotted field, and the flags beside it."""
+    found, beside = _value(given, field), _ARGUMENTS.get(field, "")
+    arguments = _value(given, beside) if beside else None
+    if found is not None and not isinstance(found, Mapping):
+        return Embedded(message=f"{field} of the {kind} is not an object", hint="correct it")
+    if found is None and not arguments:
+        return Embedded(
+            message=f"the {kind} has no {field}", hint=f"give the output of {_CONFIGZ} instead"
+        )
+    return Embedded(field, found, beside, arguments)
+
+
+def _value(given: Mapping[str, Any], field: str) -> Any:
+    """The value of a dotted field; None where it is not there."""
     found: Any = given
     for name in field.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
-    if isinstance(found, Mapping):
-        return Embedded(field, found)
-    if found is not None:
-        return Embedded(message=f"{field} of the {kind} is not an object", hint="correct it")
-    return Embedded(
-        message=f"the {kind} has no {field}", hint=f"give the output of {_CONFIGZ} instead"
-    )
+    return found
+
+
+def arguments_of(given: Any, where: str) -> Iterator[tuple[Any, Any, str]]:
+    """Name, value and place of each flag: words as on a command line, also without dashes, or a map
+    of names to values or lists of them."""
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            for one in value if isinstance(value, list) else (value,):
+                yield name, one, f"{where}.{name}"
+        return
+    words = given if isinstance(given, list) else [given]
+    for index, word in enumerate(words):
+        if not isinstance(word, str):
+            yield word, word, f"{where}[{index}]"
+    texts = [word for word in words if isinstance(word, str)]
+    plain = not any(word.startswith("-") for word in texts)
+    for name, value in flags([f"--{word}" for word in texts] if plain else texts):
+        yield name, value, where
 
 
 def partial_row(where: str) -> Problem:

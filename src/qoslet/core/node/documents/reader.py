@@ -40,6 +40,8 @@ class Sources(Struct):
     kubeadm: Fields = {}
     entries: dict[str, dict[str, str]] = {}
     """Of fields that several KubeletConfigurations give a part of: the place of each entry."""
+    arguments: list[tuple[str, Any]] = []
+    """Places of flags of the kubelet, and the flags as they stand there."""
     gates: tuple[Any, str] | None = None
     """Feature gates that win over those of the KubeletConfiguration, one by one."""
     over_defaults: bool = False
@@ -82,6 +84,8 @@ def sort(
             _unknown(faults, label, given)
     if kubeadms:
         _kubeadm(faults, found, kubeadms)
+    if found.arguments:
+        _arguments(faults, found)
     if found.kubelet is None and found.own is None and not nodes:
         for label, message in useless:
             faults.add(label, message, "give pods with -f, a node with --node")
@@ -114,11 +118,29 @@ def _kubeadm(
 
     said = kubeadm_fields(faults, documents)
     found.problems += said.problems
-    if "featureGates" in said.flags and "featureGates" in (found.kubelet or {}):
-        found.gates = said.flags.pop("featureGates")
     if found.kubelet is not None or said.kubelet is not None:
-        found.kubelet = {**(said.kubelet or {}), **(found.kubelet or {}), **said.flags}
+        _put_over(found, said.kubelet or {}, said.flags)
     found.kubeadm = said.node
+
+
+def _put_over(found: Sources, defaults: Fields, flags: Fields) -> None:
+    """Put fields below those of the KubeletConfiguration, and those of flags above them."""
+    if "featureGates" in flags and "featureGates" in (found.kubelet or {}):
+        found.gates = flags.pop("featureGates")
+    found.kubelet = {**defaults, **(found.kubelet or {}), **flags}
+
+
+def _arguments(faults: Faults, found: Sources) -> None:
+    """Take the kubelet's flags of documents of distributions."""
+    from qoslet.core.node.documents.embedded import arguments_of
+    from qoslet.core.node.documents.kubelet_arguments import read_arguments
+
+    for where, given in found.arguments:
+        said = read_arguments(faults, arguments_of(given, where), where)
+        found.problems += said.problems
+        _put_over(found, {}, said.fields)
+        if said.name is not None:
+            found.kubeadm = {**found.kubeadm, "metadata.name": said.name}
 
 
 def _embedded(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> bool:
@@ -128,11 +150,15 @@ def _embedded(faults: Faults, found: Sources, label: str, given: Mapping[str, An
     inside = embedded(given)
     if inside is None:
         return False
-    if inside.document is None:
+    if inside.message:
         faults.add(label, inside.message, inside.hint)
         return True
-    found.problems.append(partial_row(f"{label}: {inside.field}"))
-    _kubelet(faults, found, f"{label}: {inside.field}.", inside.document)
+    given_at = inside.field if inside.document is not None else inside.arguments_field
+    found.problems.append(partial_row(f"{label}: {given_at}"))
+    if inside.document is not None:
+        _kubelet(faults, found, f"{label}: {inside.field}.", inside.document)
+    if inside.arguments:
+        found.arguments.append((f"{label}: {inside.arguments_field}", inside.arguments))
     return True
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.faults import Faults, close_to, kind_of, place, shown
+from qoslet.core.node.documents.kubelet_arguments import no_effect, read_arguments
+from qoslet.core.node.faults import Faults, kind_of, place
 from qoslet.core.node.fields import mapping
-from qoslet.core.node.flags import FLAG_ROWS, decode
-from qoslet.core.node.kubeadm.kubelet_flags import WITHOUT_RESOURCES
 from qoslet.core.problem import Problem
 
 GROUP = "kubeadm.k8s.io"
@@ -79,33 +78,11 @@ def _registration(
         return
     place_of = f"{where}.kubeletExtraArgs"
     _check_form(str(given.get("apiVersion")), arguments, place_of, found.problems)
-    rows = {name: row for row in FLAG_ROWS for name in row.names if row.config is not None}
-    idle: list[str] = []
-    for name, text, at in _arguments(arguments, place_of):
-        if not (isinstance(name, str) and isinstance(text, str)):
-            message = f"must be a text, not {kind_of(text if isinstance(name, str) else name)}"
-            found.problems.append(_no_effect(at, message, "quote it: kubeadm refuses it"))
-            continue
-        row = rows.get(f"--{name.lstrip('-')}")
-        if row is not None and row.config is not None:
-            value = decode(faults, row, text)
-            if value is not None:
-                found.flags[row.config] = (value, f"{place_of}.{row.names[0][2:]}")
-        elif name in WITHOUT_RESOURCES:
-            idle.append(name)
-            if name == "hostname-override":
-                found.node["metadata.name"] = (text, at)
-        else:
-            near = close_to(name, (*(known[2:] for known in rows), *WITHOUT_RESOURCES))
-            message = f"{shown(name)} is not a flag of a kubelet"
-            found.problems.append(_no_effect(at, message, near or "remove it"))
-    if idle:
-        message = f"{', '.join(sorted(set(idle)))}: nothing about resources"
-        found.problems.append(Problem("info", place(place_of), message, ""))
-
-
-def _no_effect(where: str, message: str, hint: str) -> Problem:
-    return Problem("warning", place(where), f"{message} and has no effect", hint)
+    read = read_arguments(faults, _arguments(arguments, place_of), place_of, "kubeadm")
+    found.flags |= read.fields
+    found.problems += read.problems
+    if read.name is not None:
+        found.node["metadata.name"] = read.name
 
 
 def _check_form(version: str, given: Any, where: str, problems: list[Problem]) -> None:
@@ -119,7 +96,7 @@ def _check_form(version: str, given: Any, where: str, problems: list[Problem]) -
         problems.append(Problem("warning", place(where), message, "run kubeadm config migrate"))
     elif not isinstance(given, list | Mapping):
         message = f"must be a list or a map, not {kind_of(given)},"
-        problems.append(_no_effect(where, message, "give name and value of each flag"))
+        problems.append(no_effect(where, message, "give name and value of each flag"))
 
 
 def _arguments(given: Any, where: str) -> Iterator[tuple[Any, Any, str]]:
