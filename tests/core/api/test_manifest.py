@@ -264,3 +264,48 @@ def test_fractions_of_a_byte_are_noted() -> None:
 
 
 # --- kinds ------------------------------------------------------------------------------------
+
+
+def listed(*items: Any, kind: str = "List") -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "items": list(items)}
+
+
+def test_lists_in_lists_are_read_as_their_items() -> None:
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "r"}}
+    inner = listed(pod("a"), {**rollout, "spec": {"template": TEMPLATE}})
+    bare = pod("c")
+    del bare["kind"], bare["apiVersion"]
+    found = loaded(listed(inner, pod("b"), listed(bare, kind="PodList"), listed(kind="List")))
+    assert [str(fault) for fault in found.faults] == []
+    assert [one.name for one in found.pods] == ["a", "r", "b", "c"]
+
+
+def test_what_is_wrong_in_a_list_of_a_list_has_its_place() -> None:
+    fault, *_ = faults_of(listed(pod("a"), listed({"apiVersion": "v1", "kind": "Pod"})))
+    assert fault.where.startswith("f.json: items[1].items[0]: ")
+    (fault,) = faults_of(listed({"apiVersion": "v1", "kind": "List", "items": 3}))
+    assert fault.where == "f.json: items[0]"
+    (fault,) = faults_of(listed({"apiVersion": "v1", "kind": "List"}))
+    assert (fault.where, fault.message) == ("f.json: items[0]: items", "is missing")
+
+
+def test_the_items_of_a_list_may_be_of_a_kind_that_ends_as_lists_do() -> None:
+    allowed = {"apiVersion": "x.example.com/v1", "kind": "AllowList", "metadata": {"name": "l"}}
+    services = listed({"metadata": {"name": "s"}}, kind="ServiceList")
+    found = loaded(listed(pod("a"), allowed, services))
+    assert [str(fault) for fault in found.faults] == []
+    assert len(found.pods) == 1
+    assert {row.severity for row in found.problems} == {"info"}
+    (fault,) = faults_of(listed({"apiVersion": "v1", "kind": "PadList", "items": []}))
+    assert "PadList" in fault.message
+
+
+def test_lists_within_each_other_without_end_are_refused() -> None:
+    deep = pod("a")
+    for _ in range(15):
+        deep = listed(deep)
+    assert len(pods_of(listed(deep))) == 1
+    for _ in range(100):
+        deep = listed(deep)
+    (fault,) = faults_of(deep)
+    assert fault.message == "is nested too deeply"

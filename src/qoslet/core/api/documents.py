@@ -29,7 +29,7 @@ class Document(Struct, frozen=True):
 
     ``file`` is the file's name as it may be shown; ``number`` counts from 1 where the file has
     several documents, else 0; ``data`` is its JSON text. ``first`` is the number of its first item,
-    where it is a part of a list.
+    where it is a part of a list. ``item_of`` is the place of a list that is an item itself.
     """
 
     file: str
@@ -37,10 +37,13 @@ class Document(Struct, frozen=True):
     envelope: Envelope
     data: Text
     first: int = 0
+    item_of: str = ""
 
     @property
     def where(self) -> str:
         """File and document, for messages about a document without a name."""
+        if self.item_of:
+            return self.item_of
         return f"{self.file}: document {self.number}" if self.number else self.file
 
 
@@ -72,7 +75,9 @@ class Spot(Struct, frozen=True, gc=False):
         """The place without a name."""
         if self.item < 0:
             return self.document.where
-        return f"{self.document.where}: items[{self.document.first + self.item}]"
+        between = "." if self.document.item_of else ": "
+        number = self.document.first + self.item
+        return f"{self.document.where}{between}items[{number}]"
 
     def named(self, kind: str, meta: Metadata | None) -> str:
         """File, kind and name, as messages begin; the position where there is no name."""

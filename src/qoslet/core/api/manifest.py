@@ -16,7 +16,6 @@ from qoslet.core.api.documents import Options as Options
 from qoslet.core.api.kinds import (
     TEMPLATE_MARK,
     TEMPLATES,
-    Carrier,
     carrier,
     group_of,
     no_pod,
@@ -56,6 +55,7 @@ FAULTS_KEPT = 1000
 """Faults that are kept; more are only counted, whatever the input holds."""
 
 _READ = ("pod", "template", "config")
+_HEAD = ("apiVersion", "kind", "metadata")
 
 
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
@@ -73,8 +73,7 @@ def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loa
 def some_pods(
     documents: Iterable[Document | BadInput], options: Options, reader: PodReader
 ) -> Loaded:
-    """Read documents that are a part of the input, of which another part may have the
-    RuntimeClasses."""
+    """Read a part of the input, of which another part may have the RuntimeClasses."""
     loader = _Loader(options, reader)
     loader.admits = False
     return loader.read(documents)
@@ -84,6 +83,7 @@ class _Loader:
     def __init__(self, options: Options, reader: PodReader) -> None:
         self.loaded = Loaded([], [], [])
         self._options = options
+        self._config = options.keep_raw
         self._reader = reader
         self._unique = UniquePods()
         self._expanded = 0
@@ -117,7 +117,9 @@ class _Loader:
             self._headless(document.data, spot, kind)
             return
         base = kind.removesuffix("List")
-        carried = self._carrier(envelope.api_version, base) if base != kind else "unknown"
+        carried = (
+            carrier(envelope.api_version, base, config=self._config) if base != kind else "unknown"
+        )
         if kind == "List" and envelope.api_version == "v1":
             self._items(document, None)
         elif carried in _READ:
@@ -132,8 +134,8 @@ class _Loader:
     def _items(self, document: Document, implied: str | None) -> None:
         items = document.envelope.items
         if items is UNSET:
-            where = f"{document.where}: items"
-            self._fault(where, "is missing", "write an empty list as items: []")
+            hint = "write an empty list as items: []"
+            self._fault(f"{document.where}: items", "is missing", hint)
             return
         if not items:
             self.loaded.sources += 1
@@ -170,10 +172,7 @@ class _Loader:
         """An item that is no well-typed pod: another kind, or one with type faults."""
         if (value := self._value(raw, spot)) is None:
             return
-        head, faults = collect(
-            {key: value[key] for key in ("apiVersion", "kind", "metadata") if key in value},
-            PodShape,
-        )
+        head, faults = collect({key: value[key] for key in _HEAD if key in value}, PodShape)
         if any(path in ("apiVersion", "kind") for path, _ in faults):
             self._type_faults(spot.where, faults)
             return
@@ -199,7 +198,13 @@ class _Loader:
         if not kind or not (api_version or implied):
             self._headless(raw, spot, kind)
             return
-        carried = self._carrier(api_version, kind)
+        if kind.endswith("List") and spot.item >= 0:
+            from qoslet.core.api.input.nested_lists import nested  # where a list has a list
+
+            for document in nested(raw, spot, self.add_fault):
+                self.document(document)
+            return
+        carried = carrier(api_version, kind, config=self._config)
         if carried == "template":
             self.loaded.sources += 1
             self._template(raw, spot, kind)
@@ -225,9 +230,6 @@ class _Loader:
         else:
             message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"
             self._fault(spot.named(kind, meta), message.lstrip(), unknown_hint(api_version, kind))
-
-    def _carrier(self, api_version: str | None, kind: str) -> Carrier:
-        return carrier(api_version, kind, config=self._options.keep_raw)
 
     def _headless(self, raw: Raw | Text, spot: Spot, kind: str | None) -> None:
         from qoslet.core.api.input.unrendered import headless
@@ -303,8 +305,7 @@ class _Loader:
         self._owners.saw_template(workload, shape.metadata)
         raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
-        claim = claim_of(kind, custom, shape.metadata, pod, spot, self._numbers)
-        claim = numbered(claim, spec)
+        claim = numbered(claim_of(kind, custom, shape.metadata, pod, spot, self._numbers), spec)
         self._templates.append(Template(after, workload, pod, spec, raw_value, spot, path, claim))
 
     def finish(self) -> None:
