@@ -320,10 +320,9 @@ class KeeperRuntime:
         if not self._peer.open:
             self._lost()
         elif self._pending and time.monotonic() - self._waits_since > self._answer_seconds:
-            self._note(
-                f"the keeper (process {self.pid}) does not answer: pods neither start nor stop; if you "
-                "kill it, another replaces it and containers keep running"
-            )
+            kill = "; if you kill it, another replaces it and containers keep running"
+            which, hint = (f" (process {self.pid})", kill) if self.pid else ("", "")
+            self._note(f"the keeper{which} does not answer: pods neither start nor stop{hint}")
 
     def _take(self, data: bytes) -> None:
         """One message of the keeper."""
