@@ -314,7 +314,7 @@ def to_text(answer: Answer, width: int = 80, *, exact: bool = False) -> str:
         single = all(len(group.values) == 1 for group in answer.groups)
         lines = draw(answer, terminal, full=single, exact=exact)
     else:
-        from qoslet.render.text import audit as audit_text
+        from qoslet.render.text.audit import audit as audit_text
 
         lines = audit_text.draw(answer.plan, answer.report, terminal, verbose=exact)
     return "\n".join(lines) + "\n"

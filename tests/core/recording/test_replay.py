@@ -20,7 +20,7 @@ from qoslet.core.recording.values import STAT, memory_sample, node_series
 from qoslet.core.status.node_top import PlannedRow
 from qoslet.errors import BadInput
 from qoslet.render.documents.replay import replay_document
-from qoslet.render.text.replay import draw
+from qoslet.render.text.live.replay import draw
 from tests.core.recording.examples import SESSION, recording
 from tests.paths import DATA
 

@@ -141,7 +141,7 @@ def _print(
 ) -> None:
     plan = audited.plan
     if args.output == "table":
-        from qoslet.render.text.audit import draw
+        from qoslet.render.text.audit.audit import draw
 
         emit_lines(draw(plan, report, screen(args), args.verbose), screen(args))
         return

@@ -58,7 +58,7 @@ def fix(
 def _print(args: argparse.Namespace, done: Repaired) -> None:
     """What was done and what is left to others; of a dry run, the commands."""
     from qoslet.render.terminal import printable
-    from qoslet.render.text.repair import left_lines, repair_lines
+    from qoslet.render.text.audit.repair import left_lines, repair_lines
 
     if args.dry_run:
         emit("".join(f"{printable(line)}\n" for line in done.commands).encode())

@@ -35,7 +35,7 @@ def run_watch(
 ) -> int:
     """Watch until it is told to end; the exit code. Raises QosletError."""
     from qoslet.render.documents.audit import event_line
-    from qoslet.render.text.audit_events import event_lines
+    from qoslet.render.text.audit.events import event_lines
 
     terminal = screen(args)
 

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         emit(text("fleet").encode())
         return EXIT_OK
     if args.output in ("parquet", "arrow"):
-        from qoslet.render.documents.fleet_arrow import check
+        from qoslet.render.documents.fleet.arrow import check
 
         check(args.output)
         if sys.stdout is not None and sys.stdout.isatty():
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.app.fleet.fleet import plan_fleet
     from qoslet.app.sides import node_sides
     from qoslet.cli.commands import parser_of
-    from qoslet.render.text.progress import Progress
+    from qoslet.render.text.live.progress import Progress
 
     progress = Progress(sys.stderr)
     try:
@@ -124,15 +124,15 @@ def _print(found: Fleet, args: argparse.Namespace) -> None:
             shown = screen(args)
             emit_lines(draw(found, shown, args.verbose), shown)
         case "html":
-            from qoslet.render.documents.fleet_page import page
+            from qoslet.render.documents.fleet.page import page
 
             emit(page(found).encode(errors="backslashreplace"))
         case "parquet" | "arrow":
-            from qoslet.render.documents.fleet_arrow import table
+            from qoslet.render.documents.fleet.arrow import table
 
             emit(table(found, args.output))
         case _:
-            from qoslet.render.documents.fleet import fleet_document
+            from qoslet.render.documents.fleet.fleet import fleet_document
             from qoslet.render.documents.plan import encode, encode_yaml
 
             document = fleet_document(found)

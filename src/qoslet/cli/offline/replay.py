@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
         emit(encode(replay_document(recording, policy, result)))
         return EXIT_OK
-    from qoslet.render.text.replay import draw
+    from qoslet.render.text.live.replay import draw
 
     emit_lines(list(draw(recording, policy, result)), shown)
     return EXIT_OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from qoslet.render.documents.fleet import STATES, text_of, totals
+from qoslet.render.documents.fleet.fleet import STATES, text_of, totals
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import rounded, size
 

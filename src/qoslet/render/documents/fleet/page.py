@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from qoslet.core.fleet.change import RATIOS
-from qoslet.render.documents.fleet import STATES, text_of
+from qoslet.render.documents.fleet.fleet import STATES, text_of
 from qoslet.render.terminal import printable
 from qoslet.render.units import rounded, size
 

@@ -1,0 +1,1 @@
+"""Text of audits, of what happened since one, and of their repairs."""
