@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 50
+MOST_MODULES = 16
 THIRD_PARTY_OF_CORE = {"msgspec"}
 IMPURE_CALLS = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
 
@@ -159,6 +161,27 @@ def test_modules_are_short(folder: str) -> None:
     sizes = {short(path): len(path.read_text().splitlines()) for path in modules}
     assert sizes
     assert not {path: size for path, size in sizes.items() if size > LONGEST_MODULE}
+
+
+def crowded(top: Path) -> dict[str, int]:
+    """Folders below ``top`` that hold more modules than a reader overlooks."""
+    modules = [path for path in top.rglob("*.py") if path.name != "__init__.py"]
+    sizes = Counter(str(path.parent.relative_to(top)) for path in modules)
+    return {folder: size for folder, size in sizes.items() if size > MOST_MODULES}
+
+
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_no_folder_is_crowded(folder: str) -> None:
+    assert not crowded(ROOT / folder)
+
+
+def test_the_check_for_crowded_folders_bites(tmp_path: Path) -> None:
+    for number in range(MOST_MODULES):
+        (tmp_path / f"module{number}.py").touch()
+    (tmp_path / "__init__.py").touch()
+    assert not crowded(tmp_path)
+    (tmp_path / "one_more.py").touch()
+    assert crowded(tmp_path) == {".": MOST_MODULES + 1}
 
 
 def functions() -> Iterator[tuple[Path, Function]]:

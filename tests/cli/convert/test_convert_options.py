@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import qoslet
-from tests.cli.test_convert import convert, document
+from tests.cli.convert.test_convert import convert, document
 
 CHECKED = {"memory": {"limit": 4096, "checkBeforeUpdate": True}}
 HUGE = {
