@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from qoslet.core.node.command_line.flag_fields import FLAG_FIELDS
+from qoslet.core.node.command_line.parse import command_line, flags
 from qoslet.core.node.documents.kubelet_field_names import SINCE
 from qoslet.core.node.documents.merge_patch import merge
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.resolve import node_from
-from qoslet.core.node.running_kubelet.command_line import command_line, flags
 from qoslet.core.node.running_kubelet.effective import Effective, Source, effective
-from qoslet.core.node.running_kubelet.flag_fields import FLAG_FIELDS
 from qoslet.core.node.running_kubelet.release import oldest_release, release_of_metrics
 
 DEFAULT_THRESHOLDS = {

@@ -32,6 +32,7 @@ FAULTS_MAX = 100
 _MAP_FROM = 16 * 1024 * 1024
 _CHUNK = 4 * 1024 * 1024
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+_INPUTS = "give a file or a directory, or - for standard input"
 
 
 def load(
@@ -248,9 +249,7 @@ def open_file(path: str, strict: bool) -> int:
     return open_trusted(path, flags)
 
 
-def check_file(
-    path: str, mode: int, hint: str = "give a file or a directory, or - for standard input"
-) -> None:
+def check_file(path: str, mode: int, hint: str = _INPUTS) -> None:
     """Raise BadInput for what is no regular file."""
     for test, called in _KINDS:
         if test(mode):

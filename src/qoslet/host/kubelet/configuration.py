@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from qoslet.core.node.command_line.parse import CommandLine, command_line
 from qoslet.core.node.documents.reader import KUBELET_API
-from qoslet.core.node.running_kubelet.command_line import CommandLine, command_line
 from qoslet.core.node.running_kubelet.effective import (
     Effective,
     Source,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from qoslet.core.node.running_kubelet.command_line import CommandLine
+from qoslet.core.node.command_line.parse import CommandLine
 from qoslet.host.kubelet.client import KubeletPort
 from qoslet.host.kubelet.process_files import ProcessFiles
 

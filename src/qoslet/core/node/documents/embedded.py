@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.running_kubelet.command_line import flags
+from qoslet.core.node.command_line.parse import flags
 from qoslet.core.problem import Problem
 
 _PLACES = {

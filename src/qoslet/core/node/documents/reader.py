@@ -132,8 +132,8 @@ def _put_over(found: Sources, defaults: Fields, flags: Fields) -> None:
 
 def _arguments(faults: Faults, found: Sources) -> None:
     """Take the kubelet's flags of documents of distributions."""
+    from qoslet.core.node.command_line.kubelet_arguments import read_arguments
     from qoslet.core.node.documents.embedded import arguments_of
-    from qoslet.core.node.documents.kubelet_arguments import read_arguments
 
     for where, given in found.arguments:
         said = read_arguments(faults, arguments_of(given, where), where)

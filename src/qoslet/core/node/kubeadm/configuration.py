@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.documents.kubelet_arguments import no_effect, read_arguments
+from qoslet.core.node.command_line.kubelet_arguments import no_effect, read_arguments
 from qoslet.core.node.faults import Faults, kind_of, place
 from qoslet.core.node.fields import mapping
 from qoslet.core.problem import Problem

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.running_kubelet.command_line import Document
+from qoslet.core.node.command_line.parse import Document
 
 _STATUSES = (
     ("containers", "containerStatuses"),

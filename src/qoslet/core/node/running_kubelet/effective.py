@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.node.command_line.parse import Document
 from qoslet.core.node.documents.kubelet_config import EVICTION
 from qoslet.core.node.documents.merge_patch import merge
 from qoslet.core.node.documents.reader import KUBELET_API
-from qoslet.core.node.running_kubelet.command_line import Document
 
 NO_FILE: Mapping[str, Any] = {
     "readOnlyPort": 10255,

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.documents.kubelet_flags import WITHOUT_RESOURCES
+from qoslet.core.node.command_line.kubelet_flags import WITHOUT_RESOURCES
 from qoslet.core.node.faults import Faults, close_to, kind_of, place, shown
 from qoslet.core.node.flags import FLAG_ROWS, decode
 from qoslet.core.problem import Problem

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.node.running_kubelet.flag_fields import FLAG_FIELDS, OTHER_BOOLEANS, Shape
+from qoslet.core.node.command_line.flag_fields import FLAG_FIELDS, OTHER_BOOLEANS, Shape
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
