@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from qoslet import schema
 from qoslet.core.node.node import Hierarchy
 from tests.live.audit.test_fix import Node, node
+from tests.live.machine import hold_to_schema
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -73,7 +73,7 @@ def test_changes_are_told_and_it_ends_well(hierarchy: Hierarchy, tmp_path: Path)
             first = watch.event()
             document = json.loads(schema.text("audit"))
             event = {"$ref": "#/$defs/event", "$defs": document["$defs"]}
-            jsonschema.Draft202012Validator(event).validate(first)
+            hold_to_schema(first, event)
             assert (first["event"], first["finding"]["file"]) == ("appeared", "pids.max")
             tree.write(tree.root, "pids.max", "4001")
             changed = watch.event()
