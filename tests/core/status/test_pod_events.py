@@ -137,7 +137,6 @@ PENDING, RUNNING = status("Pending"), status("Running", began=True)
         (None, status("Failed", reason="Refused", message="no room"), [("error", "rejected: no room")]),
         (RUNNING, status("Terminating", began=True), [("info", "stopping")]),
         (RUNNING, None, [("info", "removed")]),
-        (PodStatus("Failed", reason="Refused", message="no"), None, []),
         (None, None, []),
         (RUNNING, status("Running", began=True, resize="InProgress"), [("info", "resize InProgress")]),
         (

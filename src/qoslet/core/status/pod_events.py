@@ -105,8 +105,7 @@ _RESIZES: dict[str, Severity] = {"Deferred": "warning", "Infeasible": "warning"}
 def pod_events(pod: str, before: PodStatus | None, after: PodStatus | None) -> list[PodEvent]:
     """What happened to a pod between two statuses; None: there was, or is, no such pod."""
     if after is None:
-        rejected = before is not None and before.phase == "Failed" and not before.began
-        return [] if before is None or rejected else [PodEvent("PodRemoved", pod, "removed")]
+        return [] if before is None else [PodEvent("PodRemoved", pod, "removed")]
     found: list[PodEvent] = []
     if before is None or before.phase != after.phase:
         found += _phase_events(pod, before, after)
