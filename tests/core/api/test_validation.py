@@ -148,7 +148,7 @@ REFUSED = [
     (f"{A}.readinessProbe", {**EXEC, "terminationGracePeriodSeconds": 9}, "Seconds"),
     (f"{A}.lifecycle", {"preStop": {}}, ".preStop"),
     (f"{A}.lifecycle", {"stopSignal": 15}, ".stopSignal"),
-    (f"{A}.lifecycle", {"stopSignal": "SIGUSR1"}, ".stopSignal"),
+    (f"{A}.lifecycle", {"stopSignal": "SIGUSER1"}, ".stopSignal"),
     (f"{A}.lifecycle", {"preStop": {"sleep": {"seconds": 31}}}, ".sleep.seconds"),
     (f"{A}.lifecycle", {"postStart": {"exec": {"command": []}}}, ".exec.command"),
     (f"{A}.securityContext", {"runAsUser": -1}, ".runAsUser"),

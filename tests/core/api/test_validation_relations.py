@@ -217,7 +217,7 @@ def test_pods_that_differ_in_the_name_of_their_token_volume_alone() -> None:
         ("linux", "9", "SIGQUIT"),
         ("windows", "SIGKILL", None),
         ("windows", "SIGHUP", "SIGKILL, SIGTERM"),
-        (None, "SIGTERM", "set spec.os.name"),
+        (None, "SIGTERM", None),
     ],
 )
 @pytest.mark.parametrize("path", [A, INIT])

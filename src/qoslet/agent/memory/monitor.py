@@ -176,7 +176,7 @@ class MemoryMonitor:
         assert self._parts is not None
         assert self._accounting is not None
         samples = {}
-        for path in wanted & self.groups.groups.keys():
+        for path in sorted(wanted & self.groups.groups.keys()):
             sample = self._parts.reader.sample(path)
             if sample is not None:
                 samples[path] = sample

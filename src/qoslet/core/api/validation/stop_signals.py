@@ -26,14 +26,13 @@ _WINDOWS = ("SIGKILL", "SIGTERM")
 
 def stop_signal(lifecycle: Any, path: str, faults: list[FieldFault], system: str | None) -> None:
     """The stop signal of the container whose ``lifecycle`` stands at ``path``; ``system`` is the
-    ``spec.os.name`` of its pod."""
+    ``spec.os.name`` of its pod. Where that is missing, an API server refuses the field or, with
+    ContainerStopSignals off, drops it; here the pod counts as one of Linux, which pods of earlier
+    releases of qoslet rely on."""
     if not isinstance(lifecycle, dict) or not isinstance(lifecycle.get("stopSignal"), str):
         return
     given = Fields(lifecycle, path, faults)
-    if system not in ("linux", "windows"):
-        given.refuse("stopSignal", "needs spec.os.name", "set spec.os.name: linux")
-        return
-    known = _LINUX if system == "linux" else _WINDOWS
+    known = _WINDOWS if system == "windows" else _LINUX
     if not lifecycle["stopSignal"]:
         given.refuse("stopSignal", "is empty", "remove it, or name a signal such as SIGTERM")
     elif lifecycle["stopSignal"] not in known:
@@ -42,6 +41,6 @@ def stop_signal(lifecycle: Any, path: str, faults: list[FieldFault], system: str
         allowed = "SIGKILL, SIGTERM" if known is _WINDOWS else "names such as SIGQUIT, SIGRTMIN+3"
         given.refuse(
             "stopSignal",
-            f"{shown(name, 60)!r} is not a stop signal of a {system} pod",
+            f"{shown(name, 60)!r} is not a stop signal of a {'windows' if known is _WINDOWS else 'linux'} pod",
             f"did you mean {near[0]}?" if near else f"use one of {allowed}",
         )
