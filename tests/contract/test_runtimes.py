@@ -285,7 +285,7 @@ def test_the_next_agent_finds_what_the_one_before_has_begun(bench: Bench) -> Non
     one = bench.runtime()
     for number in range(3):
         begin(bench, one, bench.dress(pod("a", uid=f"u{number}")))
-    until(bench, one, lambda s: all(state.running for state in one.poll()))
+    until(bench, one, lambda s: all(x.running and not x.starting for x in one.poll()))
     before = sorted(one.poll(), key=lambda state: state.pod_uid)
     two = bench.runtime()
     assert sorted(two.list_pods()) == ["u0", "u1", "u2"]

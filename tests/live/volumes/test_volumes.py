@@ -308,3 +308,38 @@ def test_volumes_that_last_are_not_hidden_in_a_namespace(ground: Ground) -> None
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert "are invisible to the next" in done.stderr.splitlines()[-1]
     TmpfsVolumes(f"{ground.folder}/volumes", lasting=True).provide("u1", [MemoryVolume("a")])
+
+
+def test_containers_start_while_volumes_of_other_pods_come_and_go(ground: Ground) -> None:
+    """The container's mount namespace follows the host's: what it would unmount may be gone."""
+    churn = (
+        "import ctypes, os, sys\n"
+        "folder, device = sys.argv[1:]\n"
+        "places = [f'{folder}/churn{number}'.encode() for number in range(40)]\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "print('begun', flush=True)\n"
+        "while True:\n"
+        "    for place in places:\n"
+        "        os.mkdir(place)\n"
+        "        libc.mount(device.encode(), place, b'tmpfs', 0, None)\n"
+        "    for place in places:\n"
+        "        libc.umount2(place, 2)\n"
+        "        os.rmdir(place)\n"
+    )
+    command = [sys.executable, "-c", churn, str(ground.folder), DEVICE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"begun\n"
+            for number in range(30):
+                mounted = [VolumeMount("cache", "/mnt")]
+                code, out = ground.run(None, "echo fine", mounted, f"u{number}", CACHE)
+                assert (code, out) == (0, "fine\n")
+        finally:
+            other.kill()
+            other.wait()
+            for number in range(40):
+                place = ground.folder / f"churn{number}"
+                subprocess.run(["umount", str(place)], stderr=subprocess.DEVNULL, check=False)
+                if place.exists():
+                    place.rmdir()

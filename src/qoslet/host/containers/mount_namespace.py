@@ -28,6 +28,7 @@ from qoslet.host.linux.mount_syscalls import (
     separate,
     unmount,
 )
+from qoslet.host.linux.mountinfo import MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounted
 from qoslet.host.linux.procfs import text
 
@@ -61,8 +62,7 @@ def enter(wanted: Sequence[VolumeMount]) -> Iterator[str]:
             found[number] = clone("", at=inside(one))
     yield "volumes of other pods"
     # a copy of them would hold their memory after they are given back
-    for point in [m.point for m in mounted() if m.type == "tmpfs" and m.source == DEVICE]:
-        unmount(point, DETACH)
+    _unmount_pod_volumes()
     for number, one in enumerate(wanted):
         if one.kind == "host":
             yield f"volume {one.volume}"
@@ -78,6 +78,25 @@ def enter(wanted: Sequence[VolumeMount]) -> Iterator[str]:
             kept = os.fstatvfs(tree).f_flag & _KEPT if one.kind else NO_SUID | NO_DEVICES
             flags = REMOUNT | BIND | READ_ONLY | kept
             mount("", f"/proc/self/fd/{tree}", "", flags)
+
+
+def _unmount_pod_volumes() -> None:
+    """Unmount the volumes of all pods in this mount namespace. It follows the host's, where
+    volumes of other pods may go at any moment: only one that is still there is a fault."""
+    faults: dict[int, OSError] = {}
+    for one in _pod_volumes():
+        try:
+            unmount(one.point, DETACH)
+        except OSError as error:
+            faults[one.number] = error
+    if faults:
+        for one in _pod_volumes():
+            if one.number in faults:
+                raise faults[one.number]
+
+
+def _pod_volumes() -> list[MountPoint]:
+    return [one for one in mounted() if one.type == "tmpfs" and one.source == DEVICE]
 
 
 def _depth(pair: tuple[VolumeMount, int]) -> int:
@@ -201,8 +220,11 @@ def _names(path: str) -> list[tuple[str, str, int | None]]:
         for entry in entries:
             if len(found) == MOST_NAMES:
                 raise ValueError(f"create it on the host first: {path} has over {MOST_NAMES} names")
-            if entry.is_symlink():
-                found.append((entry.name, os.readlink(entry.path), None))
-            else:
-                found.append((entry.name, "", clone(entry.path, recursive=True)))
+            try:
+                if entry.is_symlink():
+                    found.append((entry.name, os.readlink(entry.path), None))
+                else:
+                    found.append((entry.name, "", clone(entry.path, recursive=True)))
+            except FileNotFoundError:
+                continue  # the host removed it meanwhile
     return found
