@@ -82,7 +82,8 @@ class Held:
             pytest.skip("no memory controller: Debian's kernels from 13 on have none for v1")
 
     def begin(self, *pods: str, options: Sequence[str] = (), files: int | None = None) -> None:
-        """Run these pods until every container has a process, with so many open files at most."""
+        """Run these pods until every container executes its command, with so many open files at
+        most."""
         for number, text in enumerate(pods):
             (self.folder / f"{number}.yaml").write_text(text)
         command = [sys.executable, "-m", "qoslet", "run", str(self.folder), "--plain"]
@@ -93,11 +94,16 @@ class Held:
         with open(self.errors, "w") as errors:
             self.run = subprocess.Popen(command, env=env, stdout=errors, stderr=errors, text=True)
         wanted = sum(text.count("\n  - name: ") for text in pods)
-        self.until(lambda: len(self.populated()) == wanted, f"{wanted} containers run")
+        self.until(lambda: len(self.executing()) == wanted, f"{wanted} containers run")
 
     def populated(self) -> list[str]:
         """The groups with processes in them."""
         return [path for path in self.groups.below(self.root) if self.groups.members(path)]
+
+    def executing(self) -> list[str]:
+        """The groups in which a command is executed: until then, a process has the words of its
+        parent, which makes the container's file systems in it."""
+        return [path for path in self.populated() if any(map(_executes, self.groups.members(path)))]
 
     def put_before_others(self, times: int) -> None:
         """Give the root so many times the weight that a group has."""
@@ -197,3 +203,13 @@ def held(tmp_path: Path) -> Iterator[Held]:
         yield made
     finally:
         made.clear()
+
+
+def _executes(pid: int) -> bool:
+    """Whether a process has other words than its parent."""
+    try:
+        own = Path(f"/proc/{pid}/cmdline").read_bytes()
+        parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        return own not in (b"", Path(f"/proc/{parent}/cmdline").read_bytes())
+    except OSError:
+        return False
