@@ -262,6 +262,8 @@ class Disk:
     def __init__(self) -> None:
         self.there: dict[str, tuple[str, ...]] = {}
         self.held: set[str] = set()
+        self.large: set[str] = set()
+        """Pods whose volumes are still being removed."""
         self.refuse: set[str] = set()
 
     def provide(self, uid: str, volumes: Sequence[PodVolume]) -> Mapping[str, str]:
@@ -270,10 +272,13 @@ class Disk:
         self.there[uid] = tuple(volume.name for volume in volumes)
         return {volume.name: f"/v/{uid}/{volume.name}" for volume in volumes}
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str) -> bool:
         if uid in self.held:
             raise CannotDo("process 7 (sh) uses it")
+        if uid in self.large:
+            return False
         self.there.pop(uid, None)
+        return True
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         return dict(self.there)

@@ -168,10 +168,11 @@ class Disk:
         self.there[uid] = tuple(volume.name for volume in volumes)
         return {volume.name: f"/v/{uid}/{volume.name}" for volume in volumes}
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str) -> bool:
         if uid in self.there:
             self.on(f"give back {uid}")
             del self.there[uid]
+        return True
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         return dict(self.there)

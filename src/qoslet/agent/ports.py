@@ -283,9 +283,9 @@ class Volumes(Protocol):
         """Create what does not exist yet, and bring files up to date; returns the host's path of
         each volume by its name. Raises ``QosletError`` where one cannot be created."""
 
-    def remove(self, uid: str) -> None:
-        """Remove a pod's volumes; without any it is no error. Raises ``CannotDo`` with the
-        processes where something still uses them."""
+    def remove(self, uid: str) -> bool:
+        """Remove a pod's volumes; without any it is no error. False: that goes on, to be asked
+        again. Raises ``CannotDo`` with the processes where something still uses them."""
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """The names of all volumes that exist, by pod UID; those of earlier agents too."""

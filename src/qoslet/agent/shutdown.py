@@ -41,7 +41,9 @@ def end(
             for worker in context.workers.values()
             if worker.phase is not WorkerPhase.TERMINATING
         ]
-        if context.workers and len(left) == len(context.workers):
+        if reconciler.teardown.freeing:
+            deadline = None
+        elif context.workers and len(left) == len(context.workers):
             # nothing but removals are left, which are over within moments or not at all
             deadline = deadline or context.now + context.config.removal_seconds
             if context.now >= deadline:

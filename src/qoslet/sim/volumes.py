@@ -18,9 +18,10 @@ class SimVolumes:
         self._there[uid] = tuple(volume.name for volume in volumes)
         return {volume.name: f"/{uid}/{volume.name}" for volume in volumes}
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str) -> bool:
         """Forget a pod's volumes."""
         self._there.pop(uid, None)
+        return True
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Those that were provided."""

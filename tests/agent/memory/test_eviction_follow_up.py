@@ -70,6 +70,33 @@ def test_what_a_pod_held_is_measured_when_its_volumes_are_gone() -> None:
     assert bench.keeper.running == {"small"}
 
 
+@pytest.mark.parametrize("freeing", [True, False])
+def test_volumes_that_take_long_to_go_are_waited_for_while_memory_comes_back(
+    freeing: bool,
+) -> None:
+    bench = Pressed()
+    bench.pod("hog", 1400, shmem=1382)
+    bench.pod("small", 100)
+    bench.time(2)
+    bench.disk.large.add("hog")
+    short(bench).time(2)
+    assert bench.keeper.running == {"small"}
+    bench.keeper.end("hog", code=137)
+    for _ in range(12):
+        if freeing:
+            bench.available += 2
+        bench.time(1)
+    assert ("small" in bench.keeper.running) == freeing, "an innocent pod"
+    if freeing:
+        bench.disk.large.clear()
+        bench.frees("hog")
+        said = bench.time(4)
+        assert any("d/hog was removed 1" in line for line in said), said
+        assert bench.keeper.running == {"small"}
+    else:
+        assert any("d/hog still exists 1" in line for line in bench.said)
+
+
 def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
     bench = usual(Pressed())
     bench.keeper.stuck.add("hog")

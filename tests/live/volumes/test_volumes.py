@@ -13,7 +13,7 @@ from qoslet.core.workload.process_spec import MemoryVolume, VolumeMount
 from qoslet.errors import CannotDo
 from qoslet.host.containers.mount_namespace import DEVICE
 from qoslet.host.containers.spawn import StartFailed
-from qoslet.host.containers.tmpfs_volumes import TmpfsVolumes
+from qoslet.host.containers.tmpfs_volumes import LARGE_BYTES, TmpfsVolumes
 from qoslet.host.linux.mountinfo import mounts
 from tests.live.memory.cgroups import MIB, Ground, ground
 
@@ -22,6 +22,7 @@ __all__ = ["ground"]
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 CACHE = [MemoryVolume("cache", 24 * MIB)]
+LARGE = [MemoryVolume("cache", 2 * LARGE_BYTES)]
 AT_MNT = [VolumeMount("cache", "/mnt")]
 
 
@@ -220,6 +221,33 @@ def test_volumes_of_a_killed_agent_are_found_with_their_data(ground: Ground) -> 
     ground.volumes.remove("u1")
     ground.volumes.remove("u1")
     assert ground.volumes.existing() == {}
+
+
+def test_a_large_volume_goes_beside_the_loop(ground: Ground) -> None:
+    path = ground.volumes.provide("u1", LARGE)["cache"]
+    with open(f"{path}/x", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, LARGE_BYTES + MIB)
+        assert not ground.volumes.remove("u1")
+        why: list[str] = []
+        ground.until(lambda: bool(why.append(refusal(ground, "u1")) or why[-1]), "an answer")
+        assert f"process {os.getpid()} (" in why[-1]
+    ground.until(lambda: ground.volumes.remove("u1"), "it is gone")
+    assert ground.volumes.existing() == {}
+    again = ground.volumes.provide("u1", LARGE)["cache"]
+    with open(f"{again}/x", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, LARGE_BYTES + MIB)
+    assert not ground.volumes.remove("u1")
+    assert not Path(ground.volumes.provide("u1", LARGE)["cache"], "x").exists(), "mounted anew"
+    assert ground.volumes.remove("u1")
+
+
+def refusal(ground: Ground, uid: str) -> str:
+    """Why the volumes of a pod cannot be removed; empty while that goes on."""
+    try:
+        ground.volumes.remove(uid)
+    except CannotDo as error:
+        return str(error)
+    return ""
 
 
 def test_who_holds_a_volume_is_named_and_it_can_be_detached(ground: Ground) -> None:

@@ -22,18 +22,24 @@ SETTLE_SECONDS = 2.0
 MAX_DECISIONS = 50
 """Decisions that are remembered."""
 EXIT_TIMEOUT_SECONDS = 10.0
-"""Seconds after which a victim that is not gone does not hold up others."""
+"""Seconds after which a victim that is not gone does not hold up others; anew with each
+``FREED_BYTES`` that come back while its volumes are being removed."""
+FREED_BYTES = 1 << 20
+"""Bytes by which available memory has to rise to count as coming back."""
 
 
 class _PendingEviction(Struct):
     """A victim that was stopped at ``at`` for the cgroup ``path``, with the memory available
-    then. ``ended``: its processes are gone."""
+    then. ``ended``: its processes are gone. ``most``: the most memory that was available since, at
+    ``most_at``."""
 
     worker: PodWorker
     path: str
     at: float
     available: int
     frees: int
+    most: int
+    most_at: float
     ended: bool = False
 
 
@@ -101,7 +107,8 @@ class Evictor:
         self._restarts[worker.uid] = _RestartDelay(delay, now + delay)
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)
-        self._pending = _PendingEviction(worker, path, now, node.available, victim.freed)
+        had = node.available
+        self._pending = _PendingEviction(worker, path, now, had, victim.freed, had, now)
         stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
@@ -113,17 +120,17 @@ class Evictor:
         note = self._context.log.notes.append
         ended = _has_ended(worker, samples)
         pending.ended = pending.ended or ended
-        if ended and not worker.cleanup_done and seconds < EXIT_TIMEOUT_SECONDS:
+        if node.available >= pending.most + FREED_BYTES:
+            pending.most, pending.most_at = node.available, now
+        if not worker.cleanup_done:
             # its memory volumes hold what it wrote there
-            return False
-        if not ended:
-            if seconds < EXIT_TIMEOUT_SECONDS:
+            if now - (pending.most_at if ended else pending.at) < EXIT_TIMEOUT_SECONDS:
                 return False
             self._pending = None
             left = sum(samples[path].current for path in worker.top_cgroups if path in samples)
-            note(
-                f"{worker.key} still exists {seconds:.0f} s after its eviction and holds {human_bytes(left)}"
-            )
+            text = f"{worker.key} still exists {seconds:.0f} s after its eviction"
+            more = ": its volumes are not removed" if ended else f" and holds {human_bytes(left)}"
+            note(text + more)
             return False
         self._pending = None
         self._last = worker.key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from qoslet.agent.pods.resize import PodResizer
-from qoslet.agent.pods.teardown import PodTeardown
+from qoslet.agent.pods.teardown import VOLUME_SECONDS, PodTeardown
 from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
 from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import PodWorker, adopted_worker, container_paths, never_restarts
@@ -171,7 +171,8 @@ class Admission:
         try:
             for uid in context.volumes.existing():
                 if uid in desired_pod and uid not in runtime_pods:
-                    context.volumes.remove(uid)
+                    while not context.volumes.remove(uid):
+                        context.clock.sleep(VOLUME_SECONDS)
         except (QosletError, OSError) as error:
             context.log.errors.append(f"volumes: {error}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from qoslet.agent.pods.teardown import deepest_first
+from qoslet.agent.pods.teardown import VOLUME_SECONDS, deepest_first
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.steps import Step
@@ -154,18 +154,20 @@ class GarbageCollector:
         return ", ".join(some[:4]) + (" and more" if len(some) > 4 else "")
 
     def _remove_volumes(self, uid: str, orphan: _Orphan) -> bool:
-        """Remove the volumes of an unknown pod."""
+        """Remove the volumes of an unknown pod; returns whether they are gone."""
         context = self._context
         if not orphan.reported:
             orphan.reported = True
             context.log.notes.append(f"removing volumes of unknown pod {uid}")
         try:
-            context.volumes.remove(uid)
+            gone = context.volumes.remove(uid)
         except (QosletError, OSError) as error:
             self._back_off(orphan)
             context.log.errors.append(f"volumes of pod {uid}: {error}")
             return False
-        return True
+        if not gone:
+            orphan.retry_at = context.now + VOLUME_SECONDS
+        return gone
 
     def _back_off(self, orphan: _Orphan) -> None:
         """Try it again later, and later each time."""

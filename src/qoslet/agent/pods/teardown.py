@@ -11,6 +11,9 @@ from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
+VOLUME_SECONDS = 0.2
+"""Between two looks at volumes that are being removed."""
+
 
 class PodTeardown:
     """Terminates pods. ``last_observed`` keeps the last observation of terminated pods' cgroups."""
@@ -18,6 +21,8 @@ class PodTeardown:
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self.last_observed: dict[str, ObservedCgroup] = {}
+        self.freeing: set[str] = set()
+        """UIDs of pods whose volumes are still being removed."""
 
     def stop(self, worker: PodWorker, grace: float | None = None) -> None:
         """Ask the pod's containers to stop within ``grace`` seconds, by default its own."""
@@ -52,13 +57,17 @@ class PodTeardown:
         return kept is None or kept.ended
 
     def _remove_volumes(self, worker: PodWorker) -> bool:
-        """Remove the pod's volumes."""
+        """Remove the pod's volumes; False while that goes on or fails."""
+        self.freeing.discard(worker.uid)
         try:
-            self._context.volumes.remove(worker.uid)
+            gone = self._context.volumes.remove(worker.uid)
         except (QosletError, OSError) as error:
             self._context.fail(worker, "VolumeInUse", f"volumes of {worker.key}: {error}")
             return False
-        return True
+        if not gone:
+            self.freeing.add(worker.uid)
+            self._context.wake_in(worker.uid, VOLUME_SECONDS)
+        return gone
 
     def _remove_cgroups(self, worker: PodWorker) -> bool:
         """Remove the pod's cgroups with all below them, once they are empty."""

@@ -61,11 +61,14 @@ class PodVolumes:
         assert not isinstance(volume, MemoryVolume)
         return self._disk.provide(uid, volume)
 
-    def remove(self, uid: str, *, detach: bool = False) -> None:
-        """Remove every volume of a pod; what is on disk goes in a thread. With ``detach`` a tmpfs
-        that is in use goes out of sight, its memory with the last holder."""
-        self._tmpfs.remove(uid, detach=detach)
-        self._disk.remove(uid)
+    def remove(self, uid: str, *, detach: bool = False) -> bool:
+        """Remove every volume of a pod; what is on disk goes in a thread. False: a large tmpfs is
+        still being freed. With ``detach`` one that is in use goes out of sight, its memory with the
+        last holder."""
+        gone = self._tmpfs.remove(uid, detach=detach)
+        if gone:
+            self._disk.remove(uid)
+        return gone
 
     @property
     def on_disk(self) -> bool:

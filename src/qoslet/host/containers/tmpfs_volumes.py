@@ -13,7 +13,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from errno import EBUSY, EINVAL, EPERM
+from contextlib import suppress
+from errno import EAGAIN, EBUSY, EINVAL, EPERM
+from threading import Thread
 
 from qoslet.core.cgroup.names import is_at_or_below, is_below
 from qoslet.core.workload.process_spec import MemoryVolume
@@ -26,6 +28,8 @@ from qoslet.host.linux.procfs import text
 
 HOLDERS_TOLD = 5
 NOTES = 100
+LARGE_BYTES = 64 << 20
+"""A volume that holds more is unmounted in a thread: the kernel frees its pages in that call."""
 
 
 class TmpfsVolumes:
@@ -35,6 +39,7 @@ class TmpfsVolumes:
     def __init__(self, folder: str, *, lasting: bool = False) -> None:
         self._folder = folder
         self._lasting = lasting
+        self._unmounting: dict[str, Thread] = {}
         self.notes: list[str] = []
 
     def _note(self, line: str) -> None:
@@ -61,6 +66,8 @@ class TmpfsVolumes:
     def _provide(self, uid: str, volume: MemoryVolume) -> str:
         """One volume."""
         path = self._path(uid, volume.name)
+        if path in self._unmounting:
+            self._unmounting.pop(path).join()
         try:
             _directory(path)
             if not _is_mount(path):
@@ -84,15 +91,16 @@ class TmpfsVolumes:
                 raise
             self._note(f"{path}: {size} bytes are less than its content: size unchanged")
 
-    def remove(self, uid: str, *, detach: bool = False) -> None:
-        """Unmount and remove every volume of a pod. With ``detach`` one that is in use goes out
-        of sight, its memory with the last holder, and a note says so."""
+    def remove(self, uid: str, *, detach: bool = False) -> bool:
+        """Unmount and remove every volume of a pod. False: a large one is still being unmounted, in
+        a thread. With ``detach`` one that is in use goes out of sight, its memory with the last
+        holder, and a note says so."""
         pod = self._pod(uid)
         for name in listed(pod):
             path = self._path(uid, name)
             try:
-                if _is_mount(path):
-                    self._unmount(path, detach)
+                if not self._unmount(path, detach):
+                    return False
                 os.rmdir(path)
             except OSError as error:
                 message = f"volume {name} cannot be removed: {error.strerror}"
@@ -100,16 +108,27 @@ class TmpfsVolumes:
         try:
             os.rmdir(pod)
         except FileNotFoundError:
-            return
+            pass
         except OSError as error:
             message = f"cannot be removed: {error.strerror}"
             raise CannotDo(message, where=pod, hint="check its content") from error
+        return True
 
-    def _unmount(self, path: str, detach: bool) -> None:
-        """Unmount one volume; raises CannotDo with who holds it, and OSError."""
+    def _unmount(self, path: str, detach: bool) -> bool:
+        """Unmount one volume, if it is mounted; False while a thread does so. Raises CannotDo with
+        who holds it, and OSError."""
+        thread = self._unmounting.pop(path, None)
+        if thread is not None and not detach and thread.is_alive():
+            self._unmounting[path] = thread
+            return False
+        if not _is_mount(path):
+            return True
         try:
+            if thread is None and not detach and _used(path) > LARGE_BYTES:
+                self._unmounting[path] = _in_thread(path)
+                return False
             unmount(path)
-            return
+            return True
         except OSError as error:
             if error.errno != EBUSY:
                 raise
@@ -121,6 +140,7 @@ class TmpfsVolumes:
             raise CannotDo(message, where=path, hint="stop it, or change its directory")
         unmount(path, DETACH)
         self._note(f"{path}: detached; its memory is freed when {told}{more} ends")
+        return True
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names of all that is below the folder."""
@@ -215,6 +235,27 @@ def _directory(path: str) -> None:
 def _is_mount(path: str) -> bool:
     """Whether something is mounted there."""
     return os.lstat(path).st_dev != os.lstat(os.path.dirname(path)).st_dev
+
+
+def _in_thread(path: str) -> Thread:
+    """Unmounts; what goes wrong is seen where it is tried again. Raises OSError."""
+
+    def run() -> None:
+        with suppress(OSError):
+            unmount(path)
+
+    thread = Thread(target=run, name="unmount", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
+    return thread
+
+
+def _used(path: str) -> int:
+    """Bytes in a file system."""
+    found = os.statvfs(path)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
 def _size(path: str) -> int:
