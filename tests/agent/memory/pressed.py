@@ -20,7 +20,8 @@ ACT = Config(root=ROOT, interval_seconds=None, guard="act")
 
 class Pressed(Bench):
     """A node of 2 GiB whose pods hold what they are told; ``stall`` is the share of time for
-    which everything waits from then on, ``scans`` pages a second."""
+    which everything waits from then on, ``scans`` pages a second, of which reclaim ``takes`` a
+    share."""
 
     def __init__(self, config: Config = ACT, *, psi: bool = True) -> None:
         self.psi = psi
@@ -28,6 +29,7 @@ class Pressed(Bench):
         self.available = 1500
         self.stall = 0.0
         self.scans = 0
+        self.takes = 0.1
         self._waited = self._scanned = 0.0
         super().__init__("v2", config=config)
 
@@ -74,7 +76,7 @@ class Pressed(Bench):
             free=had,
             pressure=waited if self.psi else None,
             scanned=int(self._scanned),
-            stolen=int(self._scanned / 10),
+            stolen=int(self._scanned * self.takes),
         )
         if self.stall >= 0.1 and self.psi:
             self.memory.fired.add("")

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import GuardMode, MemoryPolicy
+from qoslet.core.memory.sample import Pressure
 from tests.agent.memory.pressed import ACT, MIB, Pressed, short, usual
 
 
@@ -54,6 +55,19 @@ def test_pressure_with_free_memory_ends_nobody() -> None:
     bench.stall = 0.9
     assert bench.time(60) == []
     assert bench.keeper.running == {"hog", "small", "b", "g"}
+
+
+@pytest.mark.parametrize("scans", [0, 20_000])
+def test_a_container_that_waits_at_its_own_limit_costs_nobody_beside_it(scans: int) -> None:
+    """Three quarters of what is wanted can be had, and one pod that opted out waits all the time."""
+    bench = usual(Pressed())
+    bench.available, bench.stall, bench.scans, bench.takes = 150, 0.9, scans, 0.99
+    path = next(one for one in bench.groups("b") if one.endswith("podb"))
+    for number in range(60):
+        waits = Pressure(90.0, number * 225_000, 90.0, number * 225_000)
+        bench.memory.set(path, max=400 * MIB, events={"high": 40 * number}, pressure=waits)
+        bench.time(0.25)
+    assert bench.keeper.running == {"hog", "small", "b", "g"}, bench.said
 
 
 def test_observed_only_it_is_said_and_nobody_is_ended() -> None:

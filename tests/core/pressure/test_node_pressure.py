@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from qoslet.core.memory.breakdown import held_bytes, page_cache_bytes, protected_cache
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.pressure.eviction_ranking import charged_and_freed
-from qoslet.core.pressure.limit_pressure import group_state, killed_state, own_kills, stuck_state
+from qoslet.core.pressure.limit_pressure import (
+    group_state,
+    killed_state,
+    own_kills,
+    stuck_state,
+    waits_at_own_limits,
+)
 from qoslet.core.pressure.node_pressure import (
     PRESSURE_THRESHOLDS,
     is_uneasy,
@@ -73,6 +79,10 @@ def bursts(had: Sequence[int]) -> list[NodeMemory]:
         (nodes([60, 60, 60], 0.0), "calm"),
         (nodes([60, 60, 60], 0.5), "short"),
         (nodes([60, 60, 60], 0.02, 0.6), "short"),
+        # who waits where the kernel reclaims nothing of the node waits for a limit
+        (nodes([150, 150, 150], 0.0, 1.0), "own limit"),
+        (nodes([150, 150, 150], 0.9, scans=50), "own limit"),
+        (nodes([150, 150, 150], 0.9, scans=5000), "short"),
         # one look is not enough, nor are two that do not agree
         (nodes([60, 60], 0.5), "calm"),
         (nodes([1000, 1000, 60], 0.5), "own limit"),
@@ -136,13 +146,46 @@ def test_less_than_the_threshold_for_a_while_is_enough(had: list[int], kind: str
 
 def test_looks_that_lie_close_together_are_no_pauses() -> None:
     """Tasks wait for 12 % of each half second, and not for the moment between two looks."""
-    looks = nodes([150, 150, 150, 150], 0.12)
+    looks = nodes([150, 150, 150, 150], 0.12, scans=20_000)
     again = replace(looks[-1], at=looks[-1].at + 0.03)
     state = node_state([*looks, again])
     assert state.kind == "short", state
     assert [round(one.seconds, 2) for one in state.rates] == [0.5, 0.53]
     pause = replace(looks[-1], at=looks[-1].at + 0.5)
     assert node_state([*looks, pause]).kind != "short"
+
+
+def pod(some: float, hits: int, *, every: float = 0.5) -> list[MemorySample]:
+    """Three looks at a pod that waits for this share of the time and hits its limits so often."""
+    return [
+        MemorySample(
+            f"/q/pod{some}{hits}",
+            at=100 + number * every,
+            identity=1,
+            current=96 * MIB,
+            events={"high": hits * number},
+            pressure=waited(some * number * every, 0.0),
+        )
+        for number in range(3)
+    ]
+
+
+def test_what_pods_wait_at_their_own_limits_is_not_the_nodes() -> None:
+    """A reader keeps kswapd at work on a node with 4 GiB of page cache, and one container stalls."""
+    assert waits_at_own_limits([]) == 0.0
+    assert waits_at_own_limits([pod(0.9, 0), pod(0.2, 7)]) == pytest.approx(0.2)
+    assert waits_at_own_limits([pod(0.9, 3), pod(0.8, 7)]) == 1.0
+    assert waits_at_own_limits([pod(0.9, 0), pod(0.1, 0)[:1]]) == 1.0, "nobody knows yet"
+    looks = nodes([150, 150, 150], 0.0, 0.95, scans=50_000, take=0.99)
+    assert node_state(looks).kind == "short"
+    at_limits = waits_at_own_limits([pod(0.9, 9)])
+    state = node_state(looks, at_limits=at_limits)
+    assert state.kind == "own limit"
+    assert "pods waited 90% of the time at their own limits" in state.because
+    worse = nodes([150, 150, 150], 0.0, 0.95, scans=50_000, take=0.2)
+    assert node_state(worse, at_limits=at_limits).kind == "short", "reclaim achieves little"
+    less = nodes([60, 60, 60], 0.0, 0.95, scans=50_000, take=0.99)
+    assert node_state(less, at_limits=at_limits).kind == "short"
 
 
 def test_page_cache_that_is_protected_cannot_be_had() -> None:

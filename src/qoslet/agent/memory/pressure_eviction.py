@@ -47,6 +47,7 @@ from qoslet.core.pressure.limit_pressure import (
     group_state,
     killed_state,
     stuck_state,
+    waits_at_own_limits,
 )
 from qoslet.core.pressure.node_pressure import (
     PRESSURE_THRESHOLDS,
@@ -224,6 +225,7 @@ class PressureEviction:
             self._protected_cache(samples),
             thresholds,
             low_seconds=low,
+            at_limits=waits_at_own_limits(self._of_pods(samples), thresholds),
         )
         if state.kind == "short":
             return [state]
@@ -242,6 +244,15 @@ class PressureEviction:
             if state.kind == "short" and path not in {one.path for one in found}:
                 found.append(state)
         return found
+
+    def _of_pods(self, samples: Mapping[str, MemorySample]) -> list[Sequence[MemorySample]]:
+        """The histories of pods that were sampled lately."""
+        rows = self._cgroups.groups
+        return [
+            tuple(self._history[path])
+            for path in samples
+            if path in rows and rows[path].level == "pod"
+        ]
 
     def _at_limit(self, samples: Mapping[str, MemorySample]) -> bool:
         """Whether a QoS cgroup is close to its limit, so that its pods matter."""

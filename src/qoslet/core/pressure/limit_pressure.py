@@ -8,13 +8,14 @@ Source: Documentation/admin-guide/cgroup-v2.rst (memory.events.local ``max``, ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.node_pressure import (
+    MIN_SHARE_SECONDS,
     PRESSURE_THRESHOLDS,
     PressureState,
     PressureThresholds,
@@ -88,6 +89,26 @@ def killed_state(sample: MemorySample, kills: int, seconds: float) -> PressureSt
     numbers += f", out of memory {kills} times in {seconds:.0f} s"
     missing = max(limit // 20, 4 * _MIB)
     return PressureState(sample.path, "short", missing, numbers)
+
+
+def waits_at_own_limits(
+    histories: Iterable[Sequence[MemorySample]],
+    thresholds: PressureThresholds = PRESSURE_THRESHOLDS,
+) -> float:
+    """The share of the time for which tasks of pods waited whose own limits, or those of their
+    containers, were hit meanwhile; 1 at most. Each pod by its samples, oldest first; one without two
+    that can be compared may wait all the time."""
+    found = 0.0
+    for history in histories:
+        last = history[-1]
+        apart = ((last.at - one.at, one) for one in reversed(history))
+        ages = (MIN_SHARE_SECONDS, thresholds.max_gap_seconds)
+        first = next((one for age, one in apart if ages[0] <= age <= ages[1]), None)
+        if first is None or first.identity != last.identity:
+            return 1.0
+        hits = sum(last.events.get(name, 0) - first.events.get(name, 0) for name in ("max", "high"))
+        found += (_group_stall(first, last).some_ratio or 0.0) if hits > 0 else 0.0
+    return min(1.0, found)
 
 
 def own_kills(before: MemorySample, after: MemorySample) -> int:

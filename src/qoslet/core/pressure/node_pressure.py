@@ -1,7 +1,8 @@
 """Whether memory is short, where, and whose doing it is.
 
 The node is short where little can be had *and* what runs waits for it. Stall alone proves nothing:
-a cgroup that presses against its own limit stalls on a node with free memory. What the page cache
+a cgroup that presses against its own limit stalls on a node with free memory, and what it waits
+counts for nothing while more can be had than the eviction threshold. What the page cache
 of protected groups holds cannot be had. Without PSI the work of reclaim stands in for the waiting.
 Where a QoS cgroup or a pod is at its own limit is decided in ``limit_pressure``.
 
@@ -16,6 +17,7 @@ from itertools import pairwise
 from typing import Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.memory.breakdown import human_bytes
 from qoslet.core.memory.sample import NodeMemory, Pressure
@@ -98,9 +100,11 @@ def node_state(
     thresholds: PressureThresholds = PRESSURE_THRESHOLDS,
     *,
     low_seconds: float = 0.0,
+    at_limits: float = 0.0,
 ) -> PressureState:
     """The node's state by its samples, oldest first. ``protected`` bytes of page cache are out of
-    reach of reclaim. Less than ``eviction_bytes`` has been available for ``low_seconds``."""
+    reach of reclaim. Less than ``eviction_bytes`` has been available for ``low_seconds``.
+    ``at_limits`` is the share of the time for which tasks waited for the limits of their own pods."""
     samples = recent_samples(samples, lambda sample: sample.at, thresholds)
     if not samples:
         return PressureState("", "calm", 0, "not enough samples yet")
@@ -120,15 +124,18 @@ def node_state(
     numbers = f"{human_bytes(had[-1])} available of {human_bytes(wanted)} wanted, {describe(last)}"
     if protected:
         numbers += f", {human_bytes(protected)} of page cache are protected"
+    if at_limits:
+        numbers += f", pods waited {at_limits:.0%} of the time at their own limits"
     if most >= wanted:
         stalled = any(waits(rate, thresholds) for rate in rates)
         why = "tasks wait, but the node has memory: " if stalled else ""
         return PressureState("", "own limit" if stalled else "calm", 0, why + numbers, rates)
     # kswapd works in bursts: what must last is that little can be had
     steady = most < thresholds.eviction_bytes or all(_goes_on(rate, thresholds) for rate in rates)
-    if evicting or (steady and waits(whole, thresholds, most)):
+    waiting = steady and waits(whole, thresholds, most)
+    if evicting or (waiting and _is_the_nodes(whole, most, at_limits, thresholds)):
         return PressureState("", "short", missing, numbers, rates)
-    return PressureState("", "calm", 0, numbers, rates)
+    return PressureState("", "own limit" if waiting else "calm", 0, numbers, rates)
 
 
 def spare_bytes(
@@ -186,6 +193,26 @@ def waits(stall: StallRates, thresholds: PressureThresholds, had: int | None = N
         and stall.reclaim_ratio is not None
         and stall.reclaim_ratio < thresholds.reclaim_ratio
     )
+
+
+def _is_the_nodes(
+    whole: StallRates, had: int, at_limits: float, thresholds: PressureThresholds
+) -> bool:
+    """Whether tasks wait because of the node, and not because of limits: the kernel reclaims from
+    the node, and takes little or there is more waiting than at limits."""
+    if had < thresholds.eviction_bytes or whole.scans_per_second is None:
+        return True
+    if whole.scans_per_second < thresholds.scans_per_second / 10:
+        return False
+    if whole.some_ratio is None or whole.full_ratio is None or not at_limits:
+        return True
+    rest = replace(
+        whole,
+        some_ratio=max(0.0, whole.some_ratio - at_limits),
+        full_ratio=max(0.0, whole.full_ratio - at_limits),
+    )
+    hidden = replace(whole, some_ratio=None, full_ratio=None)
+    return waits(rest, thresholds, had) or waits(hidden, thresholds, had)
 
 
 def describe(stall: StallRates) -> str:
