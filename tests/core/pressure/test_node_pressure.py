@@ -15,6 +15,7 @@ from qoslet.core.memory.breakdown import held_bytes, page_cache_bytes, protected
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.pressure.eviction_ranking import charged_and_freed
 from qoslet.core.pressure.limit_pressure import (
+    class_state,
     group_state,
     killed_state,
     own_kills,
@@ -357,6 +358,47 @@ def test_a_pod_that_gets_on_is_not_stuck(looks: dict[str, int], kind: str, psi: 
     state = stuck_state(stuck(**looks, psi=psi))
     assert state.kind == kind, state
     assert ("36.0 MiB/s of swap moves" in state.because) == ("swaps" in looks)
+
+
+def streaming(rate: int, reread: float = 0.0) -> list[MemorySample]:
+    """Looks at a pod that takes MiB a second of page cache through 1 MiB; a share is read again."""
+    pages = rate * MIB // 4096 // 2
+    return [
+        replace(
+            one,
+            stat={
+                **one.stat,
+                "pgsteal": number * pages,
+                "workingset_refault_file": int(number * pages * reread),
+                "file": MIB,
+            },
+            usage_usec=0,
+        )
+        for number, one in enumerate(stuck())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [(streaming(20), "own limit"), (streaming(2), "short"), (streaming(20, 1.0), "short")],
+)
+def test_a_pod_that_streams_files_is_not_stuck(looks: list[MemorySample], kind: str) -> None:
+    state = stuck_state(looks)
+    assert state.kind == kind, state
+    assert ("20.0 MiB/s are freed" in state.because) == (kind == "own limit")
+
+
+@pytest.mark.parametrize(("cache", "kind"), [(10, "short"), (30, "own limit")])
+def test_a_class_with_page_cache_to_be_had_is_not_short(cache: int, kind: str) -> None:
+    """Readers of files wait at the limit of their QoS cgroup: a quiet pod beside them is spared."""
+    looks = [
+        replace(one, stat={**one.stat, "inactive_file": MIB, "active_file": (cache - 1) * MIB})
+        for one in groups(255, 0.8)
+    ]
+    state = class_state(looks)
+    assert state.kind == kind, state
+    assert ("30 MiB of page cache can be had" in state.because) == (kind == "own limit")
+    assert class_state(groups(255, 0.1)).kind == "calm"
 
 
 def test_swap_alone_may_move() -> None:

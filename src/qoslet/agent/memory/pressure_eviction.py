@@ -44,7 +44,7 @@ from qoslet.core.pressure.eviction_ranking import (
 )
 from qoslet.core.pressure.limit_pressure import (
     STUCK_SECONDS,
-    group_state,
+    class_state,
     killed_state,
     stuck_state,
     waits_at_own_limits,
@@ -239,7 +239,7 @@ class PressureEviction:
             level, history = self._cgroups.groups[path].level, tuple(self._history[path])
             if level == "container":
                 continue
-            judge = stuck_state if level == "pod" else group_state
+            judge = stuck_state if level == "pod" else class_state
             state = judge(history, thresholds)
             if state.kind == "short" and path not in {one.path for one in found}:
                 found.append(state)

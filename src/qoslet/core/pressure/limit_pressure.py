@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import human_bytes, page_cache_bytes
+from qoslet.core.memory.breakdown import file_list_bytes, human_bytes, page_cache_bytes
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.node_pressure import (
     MIN_SHARE_SECONDS,
@@ -34,6 +34,9 @@ MIN_LIMIT_KILLS = 2
 """Times that a QoS cgroup has to be out of memory: what the kernel killed first may be enough."""
 LIMIT_KILL_SECONDS = 60.0
 """Time within which."""
+STREAM_FACTOR = 4.0
+"""Times what counts as progress elsewhere: so much is freed of a pod with next to no page cache that
+streams files."""
 USER_CPUS = 0.5
 """CPUs in use outside of the kernel from which a pod gets on."""
 
@@ -61,11 +64,28 @@ def group_state(
     return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, rates)
 
 
+def class_state(
+    samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
+) -> PressureState:
+    """Whether a cgroup with pods below it is short at its own limit, by its samples, oldest first.
+    It is not while page cache can be had there; who holds page cache that cannot be had makes the
+    kernel kill (``killed_state``)."""
+    state = group_state(samples, thresholds)
+    if state.kind != "short":
+        return state
+    limit = min(samples[-1].max or UNLIMITED, samples[-1].high or UNLIMITED)
+    had = file_list_bytes(samples[-1].stat)
+    if had < max(int(limit * thresholds.available_ratio), 4 * _MIB):
+        return state
+    numbers = f"{state.because}, {human_bytes(had)} of page cache can be had"
+    return PressureState(state.path, "own limit", 0, numbers, state.rates)
+
+
 def stuck_state(
     samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> PressureState:
     """Whether a pod is stuck at its own limit, by its samples, oldest first. A pod with page cache
-    to give back is not, nor one that swaps or computes, however long it waits."""
+    to give back is not, nor one that swaps, streams files or computes, however long it waits."""
     state = group_state(samples, thresholds)
     if state.kind != "short":
         return state
@@ -124,6 +144,8 @@ def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:
     progress = progress_between(samples[0], samples[-1])
     if progress.swapped >= freed_enough(limit):
         return f", {progress.swapped / _MIB:.1f} MiB/s of swap moves"
+    if progress.freed >= STREAM_FACTOR * freed_enough(limit) and not progress.thrashing:
+        return f", {progress.freed / _MIB:.1f} MiB/s are freed"
     if progress.user_cpu is not None and progress.user_cpu >= USER_CPUS:
         return f", {progress.user_cpu:.2f} CPUs outside of the kernel"
     return ""
