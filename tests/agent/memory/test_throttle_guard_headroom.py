@@ -93,7 +93,7 @@ def test_nobody_is_lowered_for_one_that_cannot_be_helped() -> None:
     bench.available = 112
     bench.pushing.clear()
     bench.stalls(second, 102)
-    (said,) = bench.time(2)
+    (said,) = bench.time(4)
     assert "killed container d/other/app: stalled at memory.high: no memory to grant" in said
     assert bench.high(first) == "max"
 
@@ -102,7 +102,7 @@ def test_one_is_ended_at_a_time() -> None:
     bench = Throttled()
     first, second = hogs(bench, 2)
     bench.available = 105
-    one, two = bench.time(3)
+    one, two = bench.time(5)
     assert "killed container d/hog0/app: stalled at memory.high: " in one
     assert "no action for d/hog1/app: stalled at memory.high: no memory to grant" in two
     assert "; d/hog0/app was killed; waiting for its memory to be freed" in two

@@ -169,3 +169,17 @@ def test_a_decision_changes_nothing_and_lowers_only_what_is_raised(
         assert holds[path].raised
         assert value > max(holds[path].planned, samples[path].current)
         assert answered(found) in ("raise", "limit")
+
+
+def test_a_pod_that_is_evicted_first_spares_the_container_without_memory() -> None:
+    short = scene(available=100)
+    assert answered(decide(short)) == "end"
+    first = decide(replace(short, short_for=0.0))
+    assert first == Resolution(None, no_memory=True)
+    assert answered(decide(replace(short, short_for=2.0))) == "end"
+    meanwhile = decide(replace(short, short_for=9.0, evicted="d/hog"))
+    assert answered(meanwhile) == "none"
+    assert meanwhile.decision is not None
+    assert meanwhile.decision.because.endswith("; d/hog is being evicted; waiting for its memory")
+    assert answered(decide(replace(short, short_for=10.0, evicted="d/hog"))) == "end"
+    assert answered(decide(scene(short_for=0.0))) == "limit", "with memory nobody waits"

@@ -179,6 +179,18 @@ class Evictor:
         )
 
 
+def being_evicted(context: SyncContext) -> str:
+    """A pod that was evicted and is not removed yet; empty if there is none."""
+    return next(
+        (
+            worker.key
+            for worker in context.workers.values()
+            if worker.eviction_reason[0] == REASON and not worker.cleanup_done
+        ),
+        "",
+    )
+
+
 def _has_ended(worker: PodWorker, samples: Mapping[str, MemorySample]) -> bool:
     """Whether no process of a pod is left: its cgroups are empty or removed."""
     if worker.cleanup_done:

@@ -13,7 +13,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.memory.guard_actions import HIGH, KILL_GRACE_SECONDS, ContainerKills, GuardActions
+from qoslet.agent.memory.evictor import being_evicted
+from qoslet.agent.memory.guard_actions import (
+    HIGH,
+    KILL_GRACE_SECONDS,
+    ContainerKills,
+    GuardActions,
+    planned_bytes,
+)
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
@@ -25,7 +32,6 @@ from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, d
 from qoslet.core.pressure.guard_mode import Mode
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
 from qoslet.core.pressure.throttle_guard import HighOverride
-from qoslet.core.resources.cgroup_tree import Cgroup
 
 CALM_SECONDS = 5.0
 """Seconds for which a group has to be calm to be left."""
@@ -44,7 +50,8 @@ KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 class WatchedCgroup(Struct):
     """A watched cgroup. ``logged`` is the last logged decision and its time; nothing is decided
     before ``blocked_until``, but if the kernel refuses to reclaim, as it was asked to at
-    ``asked_at``; ``queued_since``: since when it waits for another cgroup's reclaim."""
+    ``asked_at``; ``queued_since``: since when it waits for another cgroup's reclaim; ``short_since``:
+    since when there is no memory to give it."""
 
     cgroup: TrackedCgroup
     planned: int
@@ -54,6 +61,7 @@ class WatchedCgroup(Struct):
     blocked_until: float = 0.0
     asked_at: float | None = None
     queued_since: float | None = None
+    short_since: float | None = None
     read_at: float = 0.0
 
 
@@ -159,7 +167,7 @@ class Guard:
         if state == "stalled" and (now >= watched.blocked_until or self._refused(path, watched)):
             self._answer(path, watched, sample, node)
         if state != "stalled":
-            watched.queued_since = None
+            watched.queued_since = watched.short_since = None
             if not watched.tracker.ask:
                 watched.asked_at = None
             elif self._mode(worker) == "act":
@@ -227,6 +235,10 @@ class Guard:
             if found.queued
             else None
         )
+        if not found.no_memory:
+            watched.short_since = None
+        elif watched.short_since is None:
+            watched.short_since = now
         decision = found.decision
         if decision is None:
             return
@@ -265,6 +277,8 @@ class Guard:
             queued=0.0 if watched.queued_since is None else now - watched.queued_since,
             killed=self._last_kill[0] if mode == "act" and now < self._last_kill[1] else "",
             refused=self._refused(path, watched),
+            short_for=0.0 if watched.short_since is None else now - watched.short_since,
+            evicted="" if watched.short_since is None else being_evicted(self._context),
         )
 
     def _samples(self, sample: MemorySample) -> dict[str, MemorySample]:
@@ -344,7 +358,7 @@ class Guard:
         context = self._context
         for group in context.plan.upper() if worker is None else worker.cgroups:
             if group.path == path and context.executor.ownership.contains(path):
-                return planned_high(group)
+                return planned_bytes(group, HIGH)
         return None
 
     def _record(
@@ -379,11 +393,3 @@ class Guard:
         self._actions.drop(path)
         if self._reclaim is not None:
             self._reclaim.forget(path)
-
-
-def planned_high(group: Cgroup) -> int | None:
-    """The planned memory.high of a cgroup in bytes; None if there is none."""
-    for row in group.settings:
-        if row.file == HIGH and row.applied.isdecimal():
-            return int(row.applied)
-    return None

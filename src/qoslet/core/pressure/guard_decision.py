@@ -145,17 +145,23 @@ class StallSituation(Struct, frozen=True):
     """A container whose memory is still being freed."""
     refused: bool = False
     """Whether the kernel was asked to reclaim from this cgroup and could free nothing."""
+    short_for: float | None = None
+    """Seconds for which there has been no memory to give; None: there was, the last time."""
+    evicted: str = ""
+    """A pod that is being evicted."""
 
 
 class Resolution(Struct, frozen=True):
     """What to do."""
 
     decision: GuardDecision | None
-    """None: wait for the reclaim of another cgroup."""
+    """None: wait for the reclaim of another cgroup, or for another pod to be evicted."""
     lowered: Mapping[str, int] = {}
     """memory.high values to write before, by cgroup."""
     queued: bool = False
     """Whether the reclaim of another cgroup is in the way."""
+    no_memory: bool = False
+    """Whether the container would be killed if nothing came from another pod."""
 
 
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
@@ -180,6 +186,14 @@ def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Res
     if found.decision.answer == "end" and situation.killed:
         waits = f"{situation.killed} was killed; waiting for its memory to be freed"
         return replace(found, decision=GuardDecision("none", _more(found.decision, waits).because))
+    if found.decision.answer != "end" or situation.short_for is None:
+        return found
+    if situation.evicted and situation.short_for < policy.doubt_seconds:
+        waits = f"{situation.evicted} is being evicted; waiting for its memory"
+        none = GuardDecision("none", _more(found.decision, waits).because)
+        return replace(found, decision=none, no_memory=True)
+    if situation.short_for < policy.relief_seconds:
+        return Resolution(None, no_memory=True)
     return found
 
 

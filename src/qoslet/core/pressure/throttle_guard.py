@@ -32,7 +32,10 @@ class GuardPolicy(Struct, frozen=True):
     least ``min_reclaim_bytes``."""
     doubt_seconds: float = 10.0
     """Time without progress before a container is killed whose memory looks reclaimable, and which
-    the kernel has not been asked to reclaim or did not refuse to."""
+    the kernel has not been asked to reclaim or did not refuse to; or while a pod is being evicted."""
+    relief_seconds: float = 2.0
+    """Time without memory to give before a container is killed for it: where the node is short,
+    another pod may be evicted first."""
     min_raised_seconds: float = 30.0
     """Time that a raised value stays at least; doubles with each raise."""
     max_raised_seconds: float = 600.0
