@@ -101,6 +101,23 @@ def test_page_cache_that_is_protected_does_not_count_as_memory_to_be_had() -> No
         assert ("hog" in bench.keeper.running) == (low == 0), bench.said
 
 
+@pytest.mark.parametrize(("file", "ended"), [("low", False), ("min", True)])
+def test_soft_protection_ends_nobody_while_hardly_anybody_waits(file: str, ended: bool) -> None:
+    """480 of 520 MiB that can be had are page cache below the request of a burstable pod."""
+    bench = Pressed()
+    bench.pod("hog", 1000)
+    bench.pod("b", 50, "cpu=100m memory=600Mi", cache=480)
+    bench.time(2)
+    bench.kernel.write(ROOT, f"memory.{file}", str(600 * MIB))
+    bench.kernel.members(ROOT, below=True)[0].memory = 1530 * MIB
+    for path in [*bench.groups("b"), f"{ROOT}/kubepods", f"{ROOT}/kubepods/burstable"]:
+        bench.memory.set(path, **{file: 600 * MIB}, current=530 * MIB)
+    bench.available, bench.stall = 520, 0.06
+    bench.memory.fired.add("")
+    bench.time(20)
+    assert ("hog" not in bench.keeper.running) == ended, bench.said
+
+
 @pytest.mark.parametrize(("cache", "least"), [(50, 2.0), (1290, 0.0)])
 def test_protection_that_holds_no_page_cache_is_no_reason_to_look_closely(
     cache: int, least: float

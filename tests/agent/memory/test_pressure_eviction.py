@@ -130,6 +130,20 @@ def test_shared_memory_that_no_mount_keeps_ends_with_its_pod() -> None:
     assert len(bench.keeper.running) == 10, "nobody else"
 
 
+@pytest.mark.parametrize(("outside", "ended"), [(900, {"hog"}), (0, set())])
+def test_files_of_others_in_a_tmpfs_of_the_node_are_not_the_hogs(
+    outside: int, ended: set[str]
+) -> None:
+    """1000 MiB lie in /dev/shm; what of all shared memory no pod is charged for may lie there."""
+    bench = Pressed()
+    bench.memory.surviving = 1000 * MIB
+    bench.memory.machine = replace(bench.memory.machine, shmem=(1000 + outside) * MIB)
+    bench.pod("hog", 1003, shmem=1000)
+    bench.time(2)
+    short(bench).time(2)
+    assert {"hog"} - bench.keeper.running == ended
+
+
 def test_nobody_is_chosen_while_a_pod_was_not_looked_at() -> None:
     bench = Pressed()
     bench.pod("hog", 1300, "cpu=100m memory=10Mi")

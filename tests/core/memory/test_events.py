@@ -143,11 +143,12 @@ def test_hostile_numbers_are_absent() -> None:
 def test_the_machine_as_one_value() -> None:
     found = node_memory(
         1.0,
-        "MemTotal: 2048 kB\nMemFree: 512 kB\nMemAvailable: 1024 kB\nSwapTotal: 4 kB\nSwapFree: 2 kB",
+        "MemTotal: 2048 kB\nMemFree: 512 kB\nMemAvailable: 1024 kB\nSwapTotal: 4 kB\nSwapFree: 2 kB\nShmem: 3 kB",
         "pgscan_kswapd 3\npgscan_direct 4\npgscan_anon 7\npgsteal_kswapd 2\npgsteal_file 2\n",
         None,
     )
     assert (found.total, found.available, found.swap_free) == (2 * MIB, MIB, 2048)
+    assert found.shmem == 3072
     assert (found.scanned, found.stolen) == (7, 2), "the same pages by type are not added again"
     assert node_memory(1.0, "", "", "").stolen is None
 

@@ -24,7 +24,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import held_bytes, protected_cache
+from qoslet.core.memory.breakdown import held_bytes, protected_cache, surviving_bytes
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
     effective_memory,
@@ -94,7 +94,7 @@ class PressureEviction:
         self._history: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
         self._watch_pods = False
-        self._protected_bytes = 0
+        self._protected_bytes = self._hard_bytes = 0
         self._node_at = 0.0
         self._since: dict[str, float] = {}
         self._logged: dict[str, tuple[object, float]] = {}
@@ -148,6 +148,10 @@ class PressureEviction:
         """Where memory is short, and what was decided."""
         return list(self._rows.values())
 
+    def urgent(self) -> bool:
+        """Whether memory is short."""
+        return bool(self._since)
+
     def report(self) -> PressureReport:
         """The decisions so far."""
         return self._evictor.report()
@@ -178,7 +182,7 @@ class PressureEviction:
                 if not self._cgroups.groups[path].uid:
                     self._limit_kills.add(sample, node.at)
         if samples:
-            self._protected_bytes = self._protected_cache(
+            self._protected_bytes, self._hard_bytes = self._protected_cache(
                 {path: history[-1] for path, history in self._history.items()}
             )
 
@@ -198,7 +202,8 @@ class PressureEviction:
             self._close_until = now + CLOSE_WATCH_SECONDS
         self._close_until = max(self._close_until, self._limit_kills.watched_until())
         left = spare_bytes(node, self._protected_bytes, thresholds)
-        if node.available - self._protected_bytes >= thresholds.eviction_bytes:
+        # where nobody waits, page cache under memory.low can still be had
+        if node.available - self._hard_bytes >= thresholds.eviction_bytes:
             self._low_since = None
         elif self._low_since is None:
             self._low_since = now
@@ -222,7 +227,7 @@ class PressureEviction:
         low = 0.0 if self._low_since is None else self._context.now - self._low_since
         state = node_state(
             tuple(self._node_history),
-            self._protected_cache(samples),
+            self._protected_cache(samples)[0],
             thresholds,
             low_seconds=low,
             at_limits=waits_at_own_limits(self._of_pods(samples), thresholds),
@@ -264,13 +269,17 @@ class PressureEviction:
             if path in rows
         )
 
-    def _protected_cache(self, samples: Mapping[str, MemorySample]) -> int:
-        """Bytes of the pods' page cache that reclaim may not take."""
+    def _protected_cache(self, samples: Mapping[str, MemorySample]) -> tuple[int, int]:
+        """Bytes of the pods' page cache that reclaim may not take, and those under ``memory.min``."""
         rows, effective = self._cgroups.groups, self._effective(samples)
-        return sum(
-            protected_cache(sample, effective[path].protected)
+        found = [
+            (sample, effective[path])
             for path, sample in samples.items()
             if path in effective and rows[path].level == "pod"
+        ]
+        return (
+            sum(protected_cache(sample, one.protected) for sample, one in found),
+            sum(protected_cache(sample, one.hard) for sample, one in found),
         )
 
     def _effective(
@@ -308,7 +317,10 @@ class PressureEviction:
         effective = self._effective(samples, state.path)
         if state.path in self._limit_kills.recent(self._context.now):
             samples = {**samples, **self._largest()}
-        surviving = self._reader.surviving_tmpfs()
+        rows = self._cgroups.groups
+        pods = [samples[path] for path in samples if path in rows and rows[path].level == "pod"]
+        shmem = self._node_history[-1].shmem if self._node_history else None
+        surviving = surviving_bytes(self._reader.surviving_tmpfs(), shmem, pods)
         found = [
             candidate_of(worker, samples, effective, surviving, self._mode(worker))
             for worker in workers

@@ -16,7 +16,7 @@ Reads ``memory.stat`` by v2's names. Source: Documentation/admin-guide/cgroup-v2
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from qoslet.core.memory.sample import MemorySample
 
@@ -55,6 +55,15 @@ def freed_bytes(sample: MemorySample, surviving: int) -> int:
     """Bytes that end with a cgroup's processes and volumes. ``surviving`` bytes are in tmpfs mounts
     that nobody removes; they may be this cgroup's."""
     return held_bytes(sample) - min(shmem_bytes(sample), max(0, surviving))
+
+
+def surviving_bytes(tmpfs: int, shmem: int | None, pods: Iterable[MemorySample]) -> int:
+    """Bytes of the node's own ``tmpfs`` mounts that may be pods' at least: what is charged outside
+    of pods of all ``shmem`` of the node may lie there. None: unknown."""
+    if shmem is None:
+        return tmpfs
+    outside = max(0, shmem - sum(shmem_bytes(one) for one in pods))
+    return max(0, tmpfs - outside)
 
 
 def protected_cache(sample: MemorySample, protection: int) -> int:

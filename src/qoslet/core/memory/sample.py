@@ -50,7 +50,8 @@ class MemorySample(Struct, frozen=True):
 
 class NodeMemory(Struct, frozen=True):
     """The node. ``available`` bytes can be had without swapping; ``scanned`` and ``stolen`` count
-    pages that reclaim scanned and took (``pgscan_*``, ``pgsteal_*`` of /proc/vmstat)."""
+    pages that reclaim scanned and took (``pgscan_*``, ``pgsteal_*`` of /proc/vmstat). ``shmem``:
+    bytes of shared memory and tmpfs."""
 
     at: float
     total: int
@@ -61,3 +62,4 @@ class NodeMemory(Struct, frozen=True):
     pressure: Pressure | None = None
     scanned: int | None = None
     stolen: int | None = None
+    shmem: int | None = None

@@ -115,6 +115,7 @@ def node_memory(at: float, meminfo: str | None, vmstat: str | None, psi: str | N
         pressure=pressure(psi),
         scanned=_sum(counters, "pgscan_"),
         stolen=_sum(counters, "pgsteal_"),
+        shmem=amounts.get("Shmem"),
     )
 
 
