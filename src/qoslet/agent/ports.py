@@ -372,11 +372,12 @@ class CounterFile(Protocol):
 
 
 class MemoryParts(Struct, frozen=True):
-    """What ``agent.memory`` works with. ``cold`` is None where the kernel reclaims nothing on
-    request."""
+    """What ``agent.memory`` works with. ``reclaim`` is None where the kernel reclaims nothing on
+    request. ``hurry`` gives the thread that calls it the CPU before others, or no longer."""
 
     reader: MemoryReader
     watch: MemoryWatch
     log: OomLog
     counters: CounterFile | None = None
     reclaim: ProactiveReclaim | None = None
+    hurry: Callable[[bool], None] = lambda first: None

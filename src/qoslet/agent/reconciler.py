@@ -129,7 +129,8 @@ class Reconciler:
         self._cycle += 1
         context.begin_sync()
         replanned = self._admission.admit(desired)
-        whole = whole or replanned or self._resync.is_due(context.now)
+        held = self.memory.urgent
+        whole = whole or replanned or self._resync.is_due(context.now, held=held)
         if whole:
             context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
@@ -343,7 +344,7 @@ class Reconciler:
         """The monotonic time at which something is due that no descriptor announces."""
         times = [
             self.context.next_timer(),
-            self._resync.at,
+            self._resync.due_at(held=self.memory.urgent),
             self._node_cgroups.sync_at,
             self._collector.next_at(),
             self.memory.next_at(),

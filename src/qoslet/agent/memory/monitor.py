@@ -52,6 +52,9 @@ class MemoryPolicy(Protocol):
     def rows(self) -> Sequence[WatchRow]:
         """The state of watched cgroups, for surfaces."""
 
+    def urgent(self) -> bool:
+        """Whether somebody may stand still until the next ``consider``."""
+
 
 POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy], ...] = (
     lambda context, groups, parts: Guard(context, groups, parts),
@@ -77,6 +80,8 @@ class MemoryMonitor:
         self._woken = False
         self._all_at = float("-inf")
         self._touched: set[str] = set()
+        self.urgent = False
+        """Whether somebody may stand still until the next sync."""
 
     def sync(self, *, whole: bool = False) -> None:
         """Sample woken and watched cgroups and run the policies."""
@@ -95,6 +100,8 @@ class MemoryMonitor:
         self._schedule(now)
         self._accounting.resolve_kills()
         self._accounting.save()
+        # what else a sync does has no hurry
+        self._parts.hurry(False)
 
     def update_tracking(self, *, whole: bool = False) -> None:
         """At the end of a sync: track the cgroups of pods that it touched, or of all."""
@@ -111,6 +118,8 @@ class MemoryMonitor:
         self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
         # of groups that others may have made, what happened before is no news
         self._sample(frozenset(one.path for one in moved.added if not one.uid))
+        self.urgent = any(policy.urgent() for policy in self.policies)
+        self._parts.hurry(self.urgent)
 
     def _cgroups_to_read(self, now: float, whole: bool) -> frozenset[str]:
         """The cgroups to sample in this sync."""

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.memory.evictor import being_evicted
@@ -22,10 +21,11 @@ from qoslet.agent.memory.guard_actions import (
     planned_bytes,
 )
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
+from qoslet.agent.memory.watched_cgroup import WatchedCgroup
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.memory.rows import TrackedCgroup, WatchRow
+from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
@@ -45,24 +45,6 @@ RECLAIM_SECONDS = 1.0
 """Seconds for which a reclaim is waited for."""
 KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 """Seconds for which the memory of a container that was ended is waited for."""
-
-
-class WatchedCgroup(Struct):
-    """A watched cgroup. ``logged`` is the last logged decision and its time; nothing is decided
-    before ``blocked_until``, but if the kernel refuses to reclaim, as it was asked to at
-    ``asked_at``; ``queued_since``: since when it waits for another cgroup's reclaim; ``short_since``:
-    since when there is no memory to give it."""
-
-    cgroup: TrackedCgroup
-    planned: int
-    tracker: throttle_stall.StallTracker = throttle_stall.StallTracker()
-    calm_since: float | None = None
-    logged: tuple[str, float] = ("", 0.0)
-    blocked_until: float = 0.0
-    asked_at: float | None = None
-    queued_since: float | None = None
-    short_since: float | None = None
-    read_at: float = 0.0
 
 
 class Guard:
@@ -126,6 +108,10 @@ class Guard:
             for verdict in (watched.tracker.verdict,)
         ]
 
+    def urgent(self) -> bool:
+        """Whether a cgroup that may be acted on may stand still until the next ``consider``."""
+        return any(watched.urgent(self._context.now) for watched in self._watched.values())
+
     def _not_freed(self, verdict: throttle_stall.StallVerdict) -> float | None:
         """Seconds for which reclaim has freed nothing of a cgroup that asks for memory."""
         return None if verdict.state == "calm" else max(0.0, self._context.now - verdict.freed_at)
@@ -156,8 +142,9 @@ class Guard:
         if group is None or planned is None or self._mode(worker) == "off":
             self._forget(path)
             return
-        watched = self._watched.setdefault(path, WatchedCgroup(group, planned))
+        watched = self._watched.setdefault(path, WatchedCgroup(group, planned, now))
         watched.cgroup, watched.planned, watched.read_at = group, planned, now
+        watched.acts = self._mode(worker) == "act"
         room = throttle_stall.swap_headroom(sample, node.swap_free)
         watched.tracker = throttle_stall.track_sample(
             watched.tracker, sample, room, self._tuning, refused=self._refused(path, watched)
@@ -170,7 +157,7 @@ class Guard:
             watched.queued_since = watched.short_since = None
             if not watched.tracker.ask:
                 watched.asked_at = None
-            elif self._mode(worker) == "act":
+            elif watched.acts:
                 self._ask(path, watched)
         if state != "calm":
             watched.calm_since = None

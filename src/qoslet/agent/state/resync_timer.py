@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from qoslet.agent.config import Config
 
+HELD_SECONDS = 15.0
+"""Seconds for which a whole sync waits for what is in a hurry."""
+
 
 class ResyncTimer:
     """``at`` is the monotonic time of the next whole sync, None before the first."""
@@ -19,9 +22,14 @@ class ResyncTimer:
         self._quiet_took = 0.0
         self.at: float | None = None
 
-    def is_due(self, now: float) -> bool:
-        """Whether a sync at ``now`` is to be a whole one."""
-        return self.at is None or now >= self.at
+    def is_due(self, now: float, *, held: bool = False) -> bool:
+        """Whether a sync at ``now`` is to be a whole one. ``held``: something is in a hurry."""
+        at = self.due_at(held=held)
+        return at is None or now >= at
+
+    def due_at(self, *, held: bool = False) -> float | None:
+        """When the next whole sync is due, None before the first."""
+        return self.at if self.at is None or not held else self.at + HELD_SECONDS
 
     def synced(self, now: float, took: float, *, quiet: bool) -> None:
         """A whole sync is over after ``took`` seconds; ``quiet``: nothing differed."""

@@ -26,6 +26,7 @@ from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.mlock import lock_memory
+from qoslet.host.machine.thread_priority import ThreadPriority
 from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
@@ -204,7 +205,8 @@ def memory_of(tree: OwnedTree, root: str) -> Iterator[MemoryParts]:
     with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
         cold = KernelReclaim(hierarchy, mounts) if hierarchy == "v2" else None
         kept = KeptCounters(folder_of(root))
-        yield MemoryParts(MemoryFiles(hierarchy, mounts), watch, log, counters=kept, reclaim=cold)
+        reader = MemoryFiles(hierarchy, mounts)
+        yield MemoryParts(reader, watch, log, kept, cold, hurry=ThreadPriority())
 
 
 def eyes_of(tree: OwnedTree) -> Observer:
