@@ -77,6 +77,7 @@ class Throttled(Bench):
         self.stolen: dict[str, int] = {}
         self.cold = Cold()
         self.asks = reclaim
+        self.hurries: list[bool] = []
         config = Config(root=ROOT, interval_seconds=None, guard=mode)
         super().__init__("v2", config=config, gates={"MemoryQoS": True})
 
@@ -96,6 +97,7 @@ class Throttled(Bench):
                 self.memory,
                 self.memory,
                 reclaim=self.cold if self.asks else None,
+                hurry=self.hurries.append,
             ),
         )
 

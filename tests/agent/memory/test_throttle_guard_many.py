@@ -70,3 +70,38 @@ def test_a_load_that_trickles_over_its_memory_high_once_does_not_lose_it() -> No
         "restored the planned memory.high of d/trickle/app: usage below memory.high for 12" in said
     )
     assert bench.high(path) == str(HIGH)
+
+
+@pytest.mark.parametrize("own", ["act", "observe", "off"])
+def test_the_loop_goes_before_others_while_somebody_may_stand_still(own: Any) -> None:
+    bench = Throttled()
+    path = bench.pod("hog", guard=own)
+    bench.time(2)
+    assert True not in bench.hurries
+    bench.stalls(path, 250)
+    bench.time(0.5)
+    memory = bench.reconciler.memory
+    assert memory.urgent == bench.hurries[-1] == (own == "act")
+    bench.hurries.clear()
+    bench.time(2)
+    assert (bench.high(path) == "max") == (own == "act")
+    if own == "act":
+        assert bench.hurries[:2] == [False, True], "not for what else a sync does"
+    bench.pushing.clear()
+    bench.holds(path, 100)
+    bench.time(10)
+    assert not memory.urgent
+    assert not bench.hurries[-1]
+
+
+def test_a_reader_at_its_memory_high_is_no_hurry_for_long() -> None:
+    bench = Throttled()
+    path = bench.pod("reader")
+    bench.holds(path, 50, cache=195)
+    bench.pushing.add(path)
+    bench.stolen[path] = 20_000
+    bench.time(2)
+    assert bench.reconciler.memory.urgent
+    bench.time(10)
+    assert not bench.reconciler.memory.urgent
+    assert bench.reconciler.memory.policies[0].rows()[0].what == "reclaiming"

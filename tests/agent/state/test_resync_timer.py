@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.agent.config import Config
-from qoslet.agent.state.resync_timer import ResyncTimer
+from qoslet.agent.state.resync_timer import HELD_SECONDS, ResyncTimer
 
 SERVICE = Config(interval_seconds=None)
 
@@ -47,3 +47,18 @@ def test_costly_syncs_are_further_apart(took: float, seconds: float) -> None:
 def test_a_sync_that_does_much_is_not_a_costly_one() -> None:
     timer = ResyncTimer(SERVICE)
     assert after(timer, 30.0, quiet=False) == 10.0
+
+
+def test_a_whole_sync_waits_for_what_is_in_a_hurry_and_not_for_ever() -> None:
+    timer = ResyncTimer(SERVICE)
+    assert timer.is_due(0.0, held=True), "the first looks at everything"
+    seconds = after(timer, 0.1)
+    at = timer.at
+    assert at is not None
+    assert timer.is_due(at)
+    assert not timer.is_due(at, held=True)
+    assert not timer.is_due(at + HELD_SECONDS - 0.1, held=True)
+    assert timer.is_due(at + HELD_SECONDS, held=True)
+    assert timer.due_at(held=True) == at + HELD_SECONDS
+    assert timer.due_at() == at
+    assert seconds > 0
