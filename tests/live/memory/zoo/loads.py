@@ -179,6 +179,9 @@ class Scene:
 
 NODE: Final = ("--memory-qos", "qoslet")
 SWAPPING: Final = ("--fail-swap-on=false", "--memory-swap-behavior=LimitedSwap")
+SWAP: Final = 768
+"""MiB: the walker's share by its request is 74 on a guest of 1973, and it needs 40. Of 512 it is 49: the
+kernel killed it at its own limits, and nobody had decided anything."""
 _SHARED_HOG = _hog("hog-shared", "shared-hog", 1500)
 _WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
 _SWAPPER = Load("swap-at-high", ("walker", 110), "untouched", limit=400, request=390, high="80Mi")
@@ -232,8 +235,16 @@ SCENES: Final = (
             ("Burstable above its request", _hog("hog-burstable", "hog", 1500, request=32)),
         )
     ),
-    Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", 512)),
-    Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", 512)),
+    Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
+    Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", SWAP)),
+    Scene(
+        "swap, zram, guard off",
+        (_WALKER, _SWAPPER),
+        (*NODE, *SWAPPING),
+        at_once=2,
+        swap=("zram", SWAP),
+        guard="off",
+    ),
     Scene(
         "QoS cgroup at its limit",
         (
