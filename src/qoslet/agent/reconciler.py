@@ -132,12 +132,14 @@ class Reconciler:
         held = self.memory.urgent
         whole = whole or replanned or self._resync.is_due(context.now, held=held)
         if whole:
+            self.memory.hurry(False)
             context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
                 context.executor.watch(worker.cgroups)
             seen = context.executor.observe_all()
             context.work_queue |= context.workers.keys()
             self._collector.find(seen)
+            self.memory.hurry(True)
         self._poll_runtime()
         self._collect_pending()
         self.memory.sync(whole=whole)

@@ -73,25 +73,35 @@ def test_a_load_that_trickles_over_its_memory_high_once_does_not_lose_it() -> No
 
 
 @pytest.mark.parametrize("own", ["act", "observe", "off"])
-def test_the_loop_goes_before_others_while_somebody_may_stand_still(own: Any) -> None:
+def test_a_stall_that_may_be_acted_on_is_urgent(own: Any) -> None:
     bench = Throttled()
     path = bench.pod("hog", guard=own)
     bench.time(2)
-    assert True not in bench.hurries
+    memory = bench.reconciler.memory
+    assert not memory.urgent
     bench.stalls(path, 250)
     bench.time(0.5)
-    memory = bench.reconciler.memory
-    assert memory.urgent == bench.hurries[-1] == (own == "act")
-    bench.hurries.clear()
+    assert memory.urgent == (own == "act")
     bench.time(2)
     assert (bench.high(path) == "max") == (own == "act")
-    if own == "act":
-        assert bench.hurries[:2] == [False, True], "not for what else a sync does"
     bench.pushing.clear()
     bench.holds(path, 100)
     bench.time(10)
     assert not memory.urgent
-    assert not bench.hurries[-1]
+
+
+@pytest.mark.parametrize(
+    ("node", "own", "first"), [("act", None, True), ("observe", None, False), ("off", "act", True)]
+)
+def test_the_loop_goes_before_others_until_memory_was_looked_at(
+    node: Any, own: Any, first: bool
+) -> None:
+    bench = Throttled(node)
+    bench.pod("web", guard=own)
+    bench.time(1)
+    bench.hurries.clear()
+    bench.turn()
+    assert bench.hurries == [False, first], "what else a sync does has no hurry"
 
 
 def test_a_reader_at_its_memory_high_is_no_hurry_for_long() -> None:

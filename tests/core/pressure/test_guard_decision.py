@@ -183,3 +183,12 @@ def test_a_pod_that_is_evicted_first_spares_the_container_without_memory() -> No
     assert meanwhile.decision.because.endswith("; d/hog is being evicted; waiting for its memory")
     assert answered(decide(replace(short, short_for=10.0, evicted="d/hog"))) == "end"
     assert answered(decide(scene(short_for=0.0))) == "limit", "with memory nobody waits"
+
+
+def test_a_question_that_brought_nothing_is_not_asked_again() -> None:
+    """The kernel may take seconds to say no on a machine whose CPUs are taken."""
+    first = scene(cold=8 * MIB)
+    doubtful = replace(first, verdict=replace(first.verdict, doubtful=True))
+    assert answered(decide(doubtful)) == "reclaim"
+    assert answered(decide(replace(doubtful, asked=True))) == "limit"
+    assert answered(decide(replace(first, asked=True))) == "reclaim", "nobody is in doubt"

@@ -100,8 +100,14 @@ class MemoryMonitor:
         self._schedule(now)
         self._accounting.resolve_kills()
         self._accounting.save()
-        # what else a sync does has no hurry
-        self._parts.hurry(False)
+        self.hurry(False)
+
+    def hurry(self, first: bool) -> None:
+        """Go before others, if somebody may have to be helped: from the end of a sync until memory was
+        looked at in the next one. What else a sync does has no hurry."""
+        if self._parts is not None:
+            acts = self._context.config.guard == "act" or bool(self.groups.guarded_pods)
+            self._parts.hurry(first and acts)
 
     def update_tracking(self, *, whole: bool = False) -> None:
         """At the end of a sync: track the cgroups of pods that it touched, or of all."""
@@ -119,7 +125,7 @@ class MemoryMonitor:
         # of groups that others may have made, what happened before is no news
         self._sample(frozenset(one.path for one in moved.added if not one.uid))
         self.urgent = any(policy.urgent() for policy in self.policies)
-        self._parts.hurry(self.urgent)
+        self.hurry(True)
 
     def _cgroups_to_read(self, now: float, whole: bool) -> frozenset[str]:
         """The cgroups to sample in this sync."""
@@ -262,6 +268,7 @@ class MemoryMonitor:
 
     def close(self) -> None:
         """Store the counters for the next agent."""
+        self.hurry(False)
         if self._accounting is not None:
             self._accounting.save(now=True)
 

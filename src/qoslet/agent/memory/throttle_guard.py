@@ -264,6 +264,7 @@ class Guard:
             queued=0.0 if watched.queued_since is None else now - watched.queued_since,
             killed=self._last_kill[0] if mode == "act" and now < self._last_kill[1] else "",
             refused=self._refused(path, watched),
+            asked=watched.asked_at is not None and now - watched.asked_at >= RECLAIM_SECONDS,
             short_for=0.0 if watched.short_since is None else now - watched.short_since,
             evicted="" if watched.short_since is None else being_evicted(self._context),
         )

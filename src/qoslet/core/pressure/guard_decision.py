@@ -145,6 +145,8 @@ class StallSituation(Struct, frozen=True):
     """A container whose memory is still being freed."""
     refused: bool = False
     """Whether the kernel was asked to reclaim from this cgroup and could free nothing."""
+    asked: bool = False
+    """Whether it was asked a while ago, and nothing has been freed since, however long it goes on."""
     short_for: float | None = None
     """Seconds for which there has been no memory to give; None: there was, the last time."""
     evicted: str = ""
@@ -167,7 +169,8 @@ class Resolution(Struct, frozen=True):
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
     """What to do about a stalled cgroup. Lowers each other cgroup at most once."""
     override = situation.override
-    if situation.reclaim == "absent" or situation.refused:
+    in_vain = situation.asked and situation.verdict.doubtful
+    if situation.reclaim == "absent" or situation.refused or in_vain:
         override = replace(override, reclaimed=True)
     found = _search(situation, override, policy)
     assert found.decision is not None

@@ -18,8 +18,6 @@ WRITE_BYTES = 4 << 20
 """Bytes of one write."""
 MAX_SECONDS = 1.0
 """After which no further one is begun."""
-MAX_FRUITLESS = 2
-"""Writes without success after which it is given up."""
 MAX_RUNNING = 4
 """Cgroups that are reclaimed from at once: each costs a CPU while it lasts."""
 
@@ -75,21 +73,22 @@ class KernelReclaim:
         self._refused.discard(path)
 
     def _run(self, path: str, descriptor: int, amount: int) -> None:
-        """Write until enough is reclaimed, the time is over, or nothing more comes."""
+        """Write until enough is reclaimed, the time is over, or the kernel refuses: it has tried
+        sixteen times then."""
         until = time.monotonic() + MAX_SECONDS
-        fruitless, fruitful = 0, False
+        refused, fruitful = False, False
         try:
-            while amount > 0 and fruitless < MAX_FRUITLESS and time.monotonic() < until:
+            while amount > 0 and not refused and time.monotonic() < until:
                 try:
                     os.write(descriptor, b"%d" % min(WRITE_BYTES, amount))
-                    fruitless, fruitful = 0, True
+                    fruitful = True
                 except OSError as error:
                     if error.errno != EAGAIN:
                         return
-                    fruitless += 1
+                    refused = True
                 amount -= WRITE_BYTES
         finally:
-            if fruitless and not fruitful:
+            if refused and not fruitful:
                 self._refused.add(path)
             os.close(descriptor)
             self.running.discard(path)

@@ -1,4 +1,4 @@
-"""Gives a thread the CPU before others for a while: real-time where the kernel allows it, else nice.
+"""Gives a thread the CPU before others: real-time where the kernel allows it, else nice.
 
 What the thread starts meanwhile runs as usual. Nice counts among the processes of one cgroup only;
 real-time does not know cgroups. Source: sched(7) ``SCHED_RR``, ``SCHED_RESET_ON_FORK``,
