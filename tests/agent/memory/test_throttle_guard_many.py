@@ -72,22 +72,26 @@ def test_a_load_that_trickles_over_its_memory_high_once_does_not_lose_it() -> No
     assert bench.high(path) == str(HIGH)
 
 
+def urgent(bench: Throttled) -> bool:
+    """Whether the agent thinks that somebody may stand still."""
+    return bench.reconciler.memory.urgent
+
+
 @pytest.mark.parametrize("own", ["act", "observe", "off"])
 def test_a_stall_that_may_be_acted_on_is_urgent(own: Any) -> None:
     bench = Throttled()
     path = bench.pod("hog", guard=own)
     bench.time(2)
-    memory = bench.reconciler.memory
-    assert not memory.urgent
+    assert not urgent(bench)
     bench.stalls(path, 250)
     bench.time(0.5)
-    assert memory.urgent == (own == "act")
+    assert urgent(bench) == (own == "act")
     bench.time(2)
     assert (bench.high(path) == "max") == (own == "act")
     bench.pushing.clear()
     bench.holds(path, 100)
     bench.time(10)
-    assert not memory.urgent
+    assert not urgent(bench)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_a_reader_at_its_memory_high_is_no_hurry_for_long() -> None:
     bench.pushing.add(path)
     bench.stolen[path] = 20_000
     bench.time(2)
-    assert bench.reconciler.memory.urgent
+    assert urgent(bench)
     bench.time(10)
-    assert not bench.reconciler.memory.urgent
+    assert not urgent(bench)
     assert bench.reconciler.memory.policies[0].rows()[0].what == "reclaiming"

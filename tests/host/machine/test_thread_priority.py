@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from threading import Thread
+from typing import Any
 
 from qoslet.host.machine.thread_priority import ThreadPriority
 
@@ -18,7 +19,7 @@ def _policy() -> tuple[int, int]:
 
 
 def test_a_thread_goes_before_others_and_what_it_starts_does_not() -> None:
-    seen: dict[str, object] = {}
+    seen: dict[str, Any] = {}
 
     def run() -> None:
         before, priority = _policy(), ThreadPriority()
@@ -35,7 +36,7 @@ def test_a_thread_goes_before_others_and_what_it_starts_does_not() -> None:
     thread = Thread(target=run)
     thread.start()
     thread.join()
-    policy, nice = seen["first"]  # type: ignore[misc]
+    policy, nice = seen["first"]
     assert seen["how"] == ("real-time" if policy == os.SCHED_RR else "nice" if nice == -20 else "")
     assert seen["child"] == [str(os.SCHED_OTHER), "0"] or not seen["how"]
     assert seen["same"]
