@@ -236,7 +236,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys) -
             OSError(number, os.strerror(number), "/x")
             for number in (
                 errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS,
-                errno.EIO, errno.EFBIG,
+                errno.EIO, errno.EFBIG, errno.EAGAIN,
             )
         ),
     ],

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from errno import EAGAIN, ETIMEDOUT
+from errno import ETIMEDOUT
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.reclaim import LimitRoom, room_for
 from qoslet.host.cgroupfs.write_errors import PendingWrite
 from qoslet.host.linux.openat import MountedTree
+from qoslet.host.linux.threads import start
 
 USAGE = {
     "memory.max": "memory.current",
@@ -120,10 +121,10 @@ class AsyncWrites:
             raise
         job = _Job(step, descriptor, room, before, self._clock())
         try:
-            threading.Thread(target=job.run, name="slow-write", daemon=True).start()
-        except RuntimeError as error:
+            start(threading.Thread(target=job.run, name="slow-write", daemon=True))
+        except OSError:
             job.close()
-            raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
+            raise
         if not job.over.wait(self._grace):
             self._job = job
             raise PendingWrite

@@ -13,6 +13,7 @@ from errno import EAGAIN
 
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import RECLAIM
+from qoslet.host.linux.threads import start
 
 WRITE_BYTES = 4 << 20
 """Bytes of one write."""
@@ -57,11 +58,11 @@ class KernelReclaim:
             target=self._run, args=(path, descriptor, amount), name="reclaim", daemon=True
         )
         try:
-            thread.start()
-        except RuntimeError as error:
+            start(thread)
+        except OSError as error:
             self.running.discard(path)
             os.close(descriptor)
-            return f"cannot start a thread: {error}"
+            return str(error.strerror)
         return ""
 
     def refused(self, path: str) -> bool:

@@ -19,6 +19,7 @@ from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.payload import write_payload
 from qoslet.host.containers.volume_folders import listed, path_component
 from qoslet.host.linux.remove_tree import remove_tree
+from qoslet.host.linux.threads import start
 
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"
 """The volumes of root on disk, with one directory for each cgroup root."""
@@ -82,8 +83,8 @@ class DiskVolumes:
         if not running and listed(self._removed):
             thread = Thread(target=self._sweep, name="volumes", daemon=True)
             try:
-                thread.start()
-            except RuntimeError:
+                start(thread)
+            except OSError:
                 # no thread can be made: the next removal goes on with it, or the end
                 return
             self._thread = thread

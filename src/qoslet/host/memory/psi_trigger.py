@@ -13,6 +13,8 @@ import threading
 from contextlib import suppress
 from errno import EINVAL
 
+from qoslet.host.linux.threads import start
+
 SHARE = 0.1
 """Of the window in which some process waited."""
 WINDOWS = (1_000_000, 2_000_000)
@@ -120,7 +122,7 @@ class Triggers:
         self._poll = select.epoll()
         self._poll.register(self._end, select.EPOLLIN)
         self._thread = threading.Thread(target=self._wait, name="memory pressure", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     def _wait(self) -> None:
         """Until the end: who fired, told at most as often as the windows pass."""

@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import SHORTAGES, CannotDo
+from qoslet.host.linux.threads import start
 from qoslet.host.state.http_client import REQUEST_SECONDS
 
 AT_ONCE = 8
@@ -79,8 +80,8 @@ class _RequestWorker:
                 return
             self._threads += 1
         try:
-            threading.Thread(target=self._work, name="answer", daemon=True).start()
-        except RuntimeError:
+            start(threading.Thread(target=self._work, name="answer", daemon=True))
+        except OSError:
             # no thread can be made: where none is left to answer, the one that asks does
             with self._lock:
                 others = self._threads > 1
@@ -144,7 +145,7 @@ class RequestServer:
         self._poller.register(listener, select.POLLIN)
         self._poller.register(self._reader, select.POLLIN)
         self._thread = threading.Thread(target=self._serve, name="state", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     @property
     def address(self) -> Any:

@@ -1,0 +1,31 @@
+"""Threads that the kernel refuses."""
+
+from __future__ import annotations
+
+import errno
+import threading
+
+import pytest
+
+from qoslet.host.linux.output import OutputWriter
+from qoslet.host.linux.threads import start
+
+
+def test_a_thread_that_cannot_be_had_is_a_shortage_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(OSError, match="cannot start a thread") as caught:
+        start(threading.Thread())
+    assert caught.value.errno == errno.EAGAIN
+    with pytest.raises(OSError, match="cannot start a thread"):
+        OutputWriter(2, "utf-8")
+
+
+def test_a_thread_starts() -> None:
+    ran = threading.Event()
+    start(threading.Thread(target=ran.set))
+    assert ran.wait(5)
