@@ -43,6 +43,9 @@ class Sessions:
     def tidy(self, paths: Iterable[str]) -> None:
         pass
 
+    def frozen(self, path: str) -> str | None:
+        return None
+
     def strike(self, path: str) -> bool:
         found = self.members(path)
         for pid in found:

@@ -137,3 +137,32 @@ def test_a_group_that_ends_meanwhile_is_removed_with_patience(v1: Cgroupfs) -> N
     patient = Cgroupfs("v1", v1_mounts(), v1.root, sleep=sleep)
     good(patient, Step("remove", path))
     assert slept[:3] == [0.001, 0.002, 0.004]
+
+
+@pytest.mark.parametrize("frozen", ["/a/b/c", "/a/b", "/a", ""])
+def test_frozen_processes_of_v1_are_thawed_to_die(v1: Cgroupfs, frozen: str) -> None:
+    """A container froze a cgroup below its own, or another process one on the way."""
+    from qoslet.host.keeper.container_cgroups import KernelContainerCgroups, end_group
+
+    groups = KernelContainerCgroups("v1", v1_mounts(), v1.root)
+    container, leaf = f"{v1.root}/a/b", f"{v1.root}/a/b/c"
+    good(v1, Step("create", leaf))
+    process = inside(v1, leaf, "")
+    freezer = v1.layout.tree_of("freezer")
+    assert freezer is not None
+    freezer.write(f"{v1.root}{frozen}", "freezer.state", "FROZEN")
+    deadline = time.monotonic() + 5
+    while (why := end_group(groups, container)) and time.monotonic() < deadline:
+        assert "processes are left in" in why
+        if not frozen:
+            # what is not of the pod is not thawed for it
+            assert f"{v1.root} is frozen; thaw it" in why
+            break
+        time.sleep(0.01)
+    if frozen:
+        assert why is None
+    else:
+        assert v1.kill(v1.root)
+    ended(process)
+    assert process.returncode == -signal.SIGKILL
+    groups.close()

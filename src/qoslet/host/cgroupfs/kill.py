@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.layout import CgroupLayout
@@ -56,9 +57,12 @@ def kill(layout: CgroupLayout, path: str, spared: Collection[int] = ()) -> bool:
     )
 
 
-def strike(layout: CgroupLayout, path: str, spared: Collection[int] = ()) -> bool:
+def strike(
+    layout: CgroupLayout, path: str, spared: Collection[int] = (), *, above: str | None = None
+) -> bool:
     """SIGKILL to every process of the group and below but ``spared``, without waiting for any;
-    True where there was none. Raises ``CannotDo`` like ``kill``."""
+    True where there was none. On v1, where a frozen process does not die, all of these groups are
+    thawed, and the group ``above``. Raises ``CannotDo`` like ``kill``."""
     groups = below(layout, path)
     found = members(layout, groups) - {*spared}
     if not found:
@@ -71,7 +75,31 @@ def strike(layout: CgroupLayout, path: str, spared: Collection[int] = ()) -> boo
         )
     if spared or layout.name != "v2" or not _write(layout.trees[0], path, "cgroup.kill", "1"):
         _round(layout, path, spared)
+        if layout.name == "v1":
+            _thaw(layout, [*groups, *([above] if above else [])])
     return False
+
+
+def frozen_above(layout: CgroupLayout, path: str) -> str | None:
+    """The nearest group above that keeps the processes of a group from dying: on v1 one that is
+    frozen itself. None where there is none."""
+    freezer = layout.tree_of("freezer") if layout.name == "v1" else None
+    while freezer is not None and (path := path.rpartition("/")[0]):
+        with suppress(OSError):
+            if freezer.read(path, "freezer.self_freezing").strip() == "1":
+                return path
+    return None
+
+
+def _thaw(layout: CgroupLayout, groups: Iterable[str]) -> None:
+    """Thaw groups of v1 that were frozen by others: what is frozen does not die."""
+    freezer = layout.tree_of("freezer")
+    if freezer is None:
+        return
+    for group in groups:
+        with suppress(OSError):
+            if freezer.read(group, "freezer.self_freezing").strip() == "1":
+                freezer.write(group, "freezer.state", "THAWED")
 
 
 def _round(layout: CgroupLayout, path: str, spared: Collection[int]) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
+from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.kill import oom_kills, strike
+from qoslet.host.cgroupfs.kill import frozen_above, oom_kills, strike
 from qoslet.host.containers.records import parent_of
 from qoslet.host.linux.descriptors import are_few
-from qoslet.host.linux.openat import MountedTree, checked, give_up_kept
+from qoslet.host.linux.openat import MountedTree, checked, give_up_kept, parent
 from qoslet.host.oci.containers import tidy
 
 LEFTOVER_SECONDS = 0.5
@@ -51,6 +52,9 @@ class ContainerCgroups(Protocol):
         """SIGKILL to every process of the group and below, without waiting for any; True where
         none is left. Raises QosletError where it must not, such as outside our root or with
         this process inside."""
+
+    def frozen(self, path: str) -> str | None:
+        """The group above that keeps the processes of a group from dying; None where none does."""
 
 
 class KernelContainerCgroups(Cgroupfs):
@@ -94,7 +98,13 @@ class KernelContainerCgroups(Cgroupfs):
     def strike(self, path: str) -> bool:
         """SIGKILL to every process of the group and below; True where none is left."""
         group = self._mine(checked(path))
-        return strike(self.layout, group, self._keeping(group))
+        pod = parent(group)
+        above = pod if is_below(pod, self.root) else None
+        return strike(self.layout, group, self._keeping(group), above=above)
+
+    def frozen(self, path: str) -> str | None:
+        """The group above that keeps the processes of a group from dying."""
+        return frozen_above(self.layout, checked(path))
 
     def tidy(self, paths: Iterable[str]) -> None:
         """Remove the cgroups of ended containers, and empty ones above them, from the v1 hierarchies
@@ -136,7 +146,11 @@ def end_group(groups: ContainerCgroups, path: str) -> str | None:
     """Kill every member; None once the group is empty, else why it is not. A group that cannot
     be looked at holds nobody."""
     try:
-        return None if groups.strike(path) else f"processes are left in {path}"
+        if groups.strike(path):
+            return None
+        frozen = groups.frozen(path)
+        thaw = f": {frozen} is frozen; thaw it" if frozen else ""
+        return f"processes are left in {path}{thaw}"
     except (QosletError, ValueError) as error:
         return str(error)
     except OSError:
