@@ -123,6 +123,47 @@ def test_it_ends_by_itself_and_leaves_nothing() -> None:
     assert screen.lines == ["stopping 1 pod; press Ctrl-C again to kill them"]
 
 
+@pytest.mark.parametrize(
+    ("how", "left", "lines", "least"),
+    [
+        ("stuck", "d/a: its processes do not die", 1, 35.0),
+        ("deaf", "stopping d/a: the keeper cannot be reached", 2, 10.0),
+    ],
+)
+def test_a_pod_that_never_ends_is_reported_and_ends_the_run(
+    how: str, left: str, lines: int, least: float
+) -> None:
+    """A process in uninterruptible sleep, a frozen one, a keeper that refuses."""
+    bench = timed(5.0)
+    bench.put("a")
+    bench.put("b")
+    getattr(bench.keeper, how).add("a")
+    screen = Screen()
+    with pytest.raises(CannotDo, match=rf"left: {left} "):
+        looped(bench, screen=screen)
+    assert bench.keeper.running == {"a"}
+    assert len(screen.lines) == lines
+    # its grace of 5 s, 30 s to die, 10 s for the cgroups
+    assert least <= bench.clock.now - 5.0 <= 50.0
+    assert "/q/kubepods/burstable/poda" in bench.groups()
+
+
+def test_a_second_signal_shortens_the_time_to_die() -> None:
+    bench = timed(None)
+    bench.put("a")
+    bench.keeper.stuck.add("a")
+    asked = Asked()
+
+    def later(now: float) -> None:
+        asked.times = int(now >= 2.0) + int(now >= 3.0)
+
+    bench.clock.at_sleep = later
+    with pytest.raises(CannotDo, match="d/a: its processes do not die"):
+        looped(bench, asked)
+    assert ("stop", "a", 0.0) in bench.keeper.calls
+    assert bench.clock.now <= 3.0 + 30.0 + 11.0
+
+
 def test_nobody_watches_so_it_turns_when_something_is_due_only() -> None:
     bench = timed(100.0, interval_seconds=None)
     bench.put("a")

@@ -103,7 +103,7 @@ def run(
         raise CannotDo(
             f"cleanup incomplete, {len(left)} left: {left[0]}",
             where=config.root,
-            hint="find the processes with: cat cgroup.procs below the root",
+            hint="find the processes with: cat cgroup.procs below the root; once they are gone, qoslet release removes the rest",
         )
     return ended
 
@@ -146,7 +146,7 @@ def _finish(
         if count:
             surface.log(f"stopping {_pods(count)}; press Ctrl-C again to kill them")
     finally:
-        left = end(reconciler, lambda: stop.requested() > 1, undo)
+        left = end(reconciler, lambda: stop.requested() > 1, undo, surface.log)
     return left
 
 

@@ -7,35 +7,52 @@ from collections.abc import Callable
 from qoslet.agent.pods.teardown import deepest_first
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.state.pod_phases import WorkerPhase
+from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
 POLL_SECONDS = 0.05
 """Time between two checks of what is terminating."""
 
+KILL_SECONDS = 30.0
+"""How long after its grace period a pod may take to die: a process in uninterruptible sleep, or one
+in a cgroup that somebody froze, may never."""
+
 
 def end(
-    reconciler: Reconciler, hurry: Callable[[], bool], undo: Callable[[], list[str]] = list
+    reconciler: Reconciler,
+    hurry: Callable[[], bool],
+    undo: Callable[[], list[str]] = list,
+    log: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
     """Stop all pods and remove our cgroups below the root. Returns what is left, a sentence each.
 
     ``hurry`` is asked on the way: once true, grace periods end at once. ``undo`` restores values in
-    cgroups of others and returns what it could not.
+    cgroups of others and returns what it could not. ``log`` takes, once each, what keeps pods from
+    ending.
     """
     context = reconciler.context
     if context.desired is None:
         return []
     hurried = False
     deadline: float | None = None
+    logged: set[str] = set()
+    grace = max((one.grace_seconds for one in context.workers.values()), default=0.0)
+    killed_by = context.now + grace + KILL_SECONDS
     for worker in context.workers.values():
         worker.restart_pending = False
-    while context.workers:
+    while context.workers and context.now < killed_by:
         if hurry() and not hurried:
             hurried = True
+            killed_by = min(killed_by, context.now + KILL_SECONDS)
             for worker in context.workers.values():
                 if worker.phase is WorkerPhase.TERMINATING:
                     reconciler.teardown.stop(worker, 0.0)
         reconciler.drain()
+        for line in (*context.log.notes, *context.log.errors):
+            if line not in logged:
+                logged.add(line)
+                log(line)
         left = [
             worker
             for worker in context.workers.values()
@@ -50,14 +67,18 @@ def end(
                 break
         if context.workers:
             context.clock.sleep(POLL_SECONDS)
-    wrong = [
-        worker.message or f"{worker.key} is {worker.phase.value}"
-        for worker in context.workers.values()
-    ]
+    wrong = [_what_is_left(worker) for worker in context.workers.values()]
     try:
         return wrong + _remove_all(reconciler) + undo()
     except (QosletError, OSError) as error:
         return [*wrong, str(error)]
+
+
+def _what_is_left(worker: PodWorker) -> str:
+    """Why a pod is still there."""
+    if worker.phase is WorkerPhase.TERMINATING:
+        return f"{worker.key}: its processes do not die"
+    return worker.message or f"{worker.key} is {worker.phase.value}"
 
 
 def _remove_all(reconciler: Reconciler) -> list[str]:
