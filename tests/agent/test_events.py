@@ -32,7 +32,11 @@ def test_a_pod_that_is_stopped() -> None:
     bench.turn()
     bench.keeper.slow.add("a")
     bench.source.drop("a")
-    assert lines(bench) == ["d/a: stopping"]
+    (event,) = bench.turn(1.0).events
+    assert event.line == "d/a: stopping: a.yaml no longer has it"
+    assert (event.severity, event.reason) == ("info", "ManifestRemoved")
+    (row,) = bench.reconciler.pod_rows()
+    assert (row.phase, row.reason) == ("Terminating", "ManifestRemoved")
     bench.keeper.end("a", code=143)
     turn = bench.turn(1.0)
     assert [one.line for one in turn.events] == [

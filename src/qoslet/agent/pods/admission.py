@@ -127,7 +127,7 @@ class Admission:
 
     def _log_stop(self, worker: PodWorker, manifest: str) -> None:
         """Log why a pod of an earlier agent ends."""
-        where = f"{manifest} no longer has it" if manifest else "no manifest has it"
+        where = _no_longer(manifest) if manifest else "no manifest has it"
         self._context.log.notes.append(f"{worker.key}: {where}: stopping it")
 
     def _decide_kept(self, desired: DesiredState) -> None:
@@ -271,11 +271,15 @@ class Admission:
             WorkerPhase.CLEANING_UP,
         ):
             return
+        manifest = worker.desired.manifest if worker.desired is not None else ""
         worker.desired, worker.restart_pending = None, False
         worker.resize_state, worker.resize_reason = "", ""
         self._context.work_queue.add(uid)
         if worker.phase not in (WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP):
             self._teardown.stop(worker)
+            if manifest and worker.uid in self._context.terminating:
+                message = _no_longer(manifest)
+                worker.set_reason("ManifestRemoved", message, self._context.clock.wall())
 
     def _desired(self, uid: str, desired_pod: DesiredPod) -> None:
         """A pod came or changed."""
@@ -382,6 +386,11 @@ class Admission:
         # what could not be written may be right now
         worker.retry_at = None
         self._context.update_runtime(worker)
+
+
+def _no_longer(manifest: str) -> str:
+    """Why a pod is no longer desired."""
+    return f"{manifest} no longer has it"
 
 
 def _why_kept(manifest: str, unread: FailedManifest) -> str:
