@@ -14,7 +14,8 @@ from qoslet.host.containers.log_files import (
     make_room,
     stamp,
 )
-from qoslet.host.containers.log_place import log_directory, place_logs, remove_logs
+from qoslet.host.containers.log_place import place_logs, remove_logs
+from qoslet.host.state.folder import log_directory
 
 MIB = 1 << 20
 

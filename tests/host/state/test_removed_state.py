@@ -11,6 +11,7 @@ import pytest
 
 from qoslet.core.reconcile.journal import Created
 from qoslet.errors import CannotDo
+from qoslet.host.state.folder import has_logs_of
 from qoslet.host.state.journal_file import JournalFile, claim
 from qoslet.host.state.resume import open_journal
 from tests.host.state.test_journal_file import BOOT, ROOT, Groups, claimed, said
@@ -152,3 +153,40 @@ def test_who_meets_a_release_is_told_to_wait_for_it(state: str) -> None:
     kept = open_journal(ROOT, Groups(qoslet=4), state=state, boot=BOOT, verb="run")
     assert "release" not in refused(state)
     kept.close(gone=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        ("/q/kubepods/burstable/podu-1", True),
+        ("/q.slice/q-kubepods.slice/q-kubepods-podu_1.slice", True),
+        ("/q/kubepods/burstable/podu-2", False),
+        ("/q/kubepods", False),
+    ],
+)
+def test_logs_tell_whose_pods_a_tree_has(tmp_path: Path, path: str, ours: bool) -> None:
+    (tmp_path / "default_web_u-1").mkdir()
+    assert has_logs_of(str(tmp_path), ["/q", path]) is ours
+    assert not has_logs_of(str(tmp_path / "none"), [path])
+
+
+def test_a_folder_that_is_a_link_or_others_says_the_safe_step(state: str) -> None:
+    folder = Path(state, "qoslet")
+    away = folder.with_name("away")
+    away.mkdir(mode=0o700, parents=True)
+    away.parent.chmod(0o700)
+    folder.symlink_to("away")
+    for attempt in (
+        lambda: claim(ROOT, Groups(), state=state, boot=BOOT),
+        lambda: agent(state),
+    ):
+        with pytest.raises(CannotDo) as caught:
+            attempt()
+        assert caught.value.hint == "pods may run by it: move the directory back to this path"
+    folder.unlink()
+    away.rename(folder)
+    folder.chmod(0o777)
+    with pytest.raises(CannotDo) as caught:
+        agent(state)
+    assert f"chmod 0700 {folder}" in caught.value.hint
+    assert "remove" not in caught.value.hint

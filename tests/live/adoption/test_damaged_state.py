@@ -155,6 +155,21 @@ def test_without_journal_and_records_it_names_the_safe_step(agent: Agent) -> Non
     agent.tree.kill(agent.root)
 
 
+def test_without_its_whole_state_a_tree_with_our_logs_is_known_as_ours(agent: Agent) -> None:
+    pids = running(agent)
+    for pid in keepers_of(str(agent.folder)):
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(agent.folder)
+    _, err = ended(agent.service(), 3)
+    agent.runs.pop()
+    for text in (err, agent.release(code=3)):
+        assert "damaged or missing" in text
+        assert "start them nowhere else" in text
+        assert "another --cgroup-root" not in text
+    assert agent.pids() == pids
+    agent.tree.kill(agent.root)
+
+
 def test_a_second_agent_is_not_sent_to_another_root(agent: Agent) -> None:
     for name in "ab":
         agent.write(name, pod(name, "exec sleep 1000"))

@@ -21,7 +21,7 @@ from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
-from qoslet.host.containers.log_place import link_again, log_directory, place_logs
+from qoslet.host.containers.log_place import link_again, place_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
@@ -31,7 +31,7 @@ from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
-from qoslet.host.state.folder import LOGS, folder_of
+from qoslet.host.state.folder import LOGS, folder_of, log_directory
 from qoslet.host.state.memory_counters import KeptCounters
 from qoslet.host.systemd.leave_service import leave_service
 

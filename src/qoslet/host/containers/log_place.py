@@ -8,22 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.state.folder import LOGS
-
-LOG_DIRECTORY = "/var/log/qoslet"
-"""The logs of root, with one directory for each cgroup root."""
-
-
-def log_directory(environ: Mapping[str, str], user: int) -> str:
-    """Where the logs of a user are: root's on the disk, another's below the state home.
-    Source: XDG Base Directory Specification."""
-    if user == 0:
-        return LOG_DIRECTORY
-    home = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
-    return f"{home.rstrip('/')}/qoslet/logs"
 
 
 def place_logs(folder: str, directory: str) -> str:

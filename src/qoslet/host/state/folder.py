@@ -6,11 +6,13 @@ The names are contracts: another version's agent, keeper or ``release`` looks fo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from qoslet.core.managers.state_files import FILES as MANAGERS
 from qoslet.errors import BadInput, CannotDo
 
+LOG_DIRECTORY = "/var/log/qoslet"
+"""The logs of root, with one directory for each cgroup root."""
 STATE = "/run/qoslet"
 """The state directory of root, with one folder for each cgroup root."""
 
@@ -24,6 +26,8 @@ KEEPER_SOCKET, KEEPER_LOCK, KEEPER_ERRORS = "keeper.sock", "keeper.lock", "keepe
 CRI_ENDPOINT = "cri.endpoint"
 """The file that names the socket of the container runtime that has the pods."""
 MEMORY_COUNTERS = "memory-events"
+MANIFEST_DIRECTORIES = "manifest-directories"
+"""Which directories the manifests of the pods were in."""
 
 LOGS, VOLUMES = "logs", "volumes"
 KEEPER, CRI = "keeper", "cri"
@@ -36,7 +40,7 @@ MANAGER_COPIES = tuple(f"{name}.copy" for name in MANAGERS)
 """The state of the managers once more, for a time when it is damaged."""
 POD_FILES = (
     *(KEEPER_SOCKET, KEEPER_ERRORS, KEEPER_LOCK, CRI_ENDPOINT),
-    *(*MANAGERS, *MANAGER_COPIES, MEMORY_COUNTERS),
+    *(*MANAGERS, *MANAGER_COPIES, MEMORY_COUNTERS, MANIFEST_DIRECTORIES),
 )
 """What is there for pods only, and goes with the last one."""
 
@@ -54,6 +58,27 @@ def state_directory(environ: Mapping[str, str], user: int, *, write: bool = True
             hint="set XDG_RUNTIME_DIR to your directory on a tmpfs",
         )
     return f"{runtime.rstrip('/')}/qoslet"
+
+
+def log_directory(environ: Mapping[str, str], user: int) -> str:
+    """Where the logs of a user are: root's on the disk, another's below the state home.
+    Source: XDG Base Directory Specification."""
+    if user == 0:
+        return LOG_DIRECTORY
+    home = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
+    return f"{home.rstrip('/')}/qoslet/logs"
+
+
+def has_logs_of(logs: str, paths: Iterable[str]) -> bool:
+    """Whether pods whose cgroups are among ``paths`` have logs in the directory of their root: then
+    qoslet started them, whatever became of its state."""
+    try:
+        uids = {name.rpartition("_")[2] for name in os.listdir(logs)}
+    except OSError:
+        return False
+    # systemd writes the dashes of a UID as underscores
+    leaves = {path.rpartition("/")[2].removesuffix(".slice").replace("_", "-") for path in paths}
+    return any(leaf.endswith(f"pod{uid}") for leaf in leaves for uid in uids)
 
 
 def is_of_pods(name: str) -> bool:

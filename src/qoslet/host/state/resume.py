@@ -26,7 +26,14 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, UNREADABLE, escaped, is_of_pods
+from qoslet.host.state.folder import (
+    JOURNAL,
+    UNREADABLE,
+    escaped,
+    has_logs_of,
+    is_of_pods,
+    log_directory,
+)
 from qoslet.host.state.journal_file import (
     JournalFile,
     Owned,
@@ -37,6 +44,7 @@ from qoslet.host.state.journal_file import (
     this_boot,
 )
 from qoslet.host.state.keepers import keepers_of
+from qoslet.host.state.root_lock import cannot
 
 Recorded = Callable[[], Collection[str]]
 """The groups that records of this boot's pods name, asked where the journal is damaged."""
@@ -125,7 +133,7 @@ def _opened(path: str) -> int:
     except FileNotFoundError:
         return -1
     except OSError as error:
-        raise CannotDo(f"cannot read the journal: {error.strerror}", where=path) from error
+        raise cannot("cannot read the journal", error, path) from error
 
 
 def _parts(folder: int, root: str, recorded: Recorded) -> _Parts:
@@ -265,7 +273,9 @@ def _check_root(
             where=root,
             hint="start them nowhere else; the keeper writes their records again: repeat this in a few seconds",
         )
-    if parts is not None and (parts.parsed.bad or parts.boot_known or parts.verb == "run"):
+    damaged = parts is not None and (parts.parsed.bad or parts.boot_known or parts.verb == "run")
+    logs = f"{log_directory(os.environ, os.geteuid())}/{os.path.basename(folder)}"
+    if damaged or has_logs_of(logs, tree.below(root)):
         raise CannotDo(
             "the journal of this tree is damaged or missing, and what runs in it is not recorded",
             where=root,

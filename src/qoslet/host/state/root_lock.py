@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, ELOOP, ENOSPC, ENOTDIR
 
 from qoslet.core.cgroup.names import is_below
 from qoslet.errors import CannotDo
@@ -92,6 +92,12 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
     except OSError as error:
         if made and isinstance(error, FileNotFoundError):
             return None
+        if error.errno in (ENOTDIR, ELOOP):
+            raise CannotDo(
+                "the journal directory is a link, or no directory",
+                where=where,
+                hint="pods may run by it: move the directory back to this path",
+            ) from error
         raise cannot("cannot use the journal directory", error, where) from error
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
@@ -100,7 +106,8 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
             f"the journal directory belongs to user {found.st_uid} with mode "
             f"{stat.S_IMODE(found.st_mode):04o}",
             where=where,
-            hint="it must belong to this user with mode 0700; check its content, then remove it",
+            hint="pods may run by what it holds: check who changed it, then chown "
+            f"{os.geteuid()} {where} and chmod 0700 {where}",
         )
     return descriptor
 
