@@ -28,7 +28,7 @@ from qoslet.core.workload.hook_gates import GATES
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security.context import ProcessRights
-from qoslet.errors import BadInputs
+from qoslet.errors import BadInputs, FaultCode
 
 SLICE = 0.5
 """Seconds that pods are planned between two syncs at most, and one pod."""
@@ -222,7 +222,9 @@ class ManifestSource:
         changes = self._files.changes()
         self._take(changes)
         self._plan_some(float("inf"))
-        faults = [*self._files.faults, *self._set.faults]
+        # what an earlier agent started from a directory that is empty now goes on
+        paths = [one for one in self._files.faults if one.fault_code is not FaultCode.REPLACED]
+        faults = [*paths, *self._set.faults]
         given = all(change.given for change in changes)
         if not faults and changes and given and not self._set.sources:
             faults.append(no_pod(self._set.rows, [change.file for change in changes]))

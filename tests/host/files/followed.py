@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,7 @@ def opened() -> Iterator[Opening]:
         strict: bool = False,
         watch: Callable[[], DirectoryWatch] = Inotify,
         progress: Callable[[], None] = lambda: None,
+        earlier: Mapping[str, tuple[int, int]] | None = None,
     ) -> ManifestFiles:
         texts = [str(path) for path in paths]
         made.append(
@@ -77,6 +78,7 @@ def opened() -> Iterator[Opening]:
                 strict=strict,
                 watch=watch,
                 progress=progress,
+                earlier=earlier,
             )
         )
         return made[-1]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.problem import ProblemCode
+from qoslet.errors import FaultCode
 from tests.host.files.followed import POD, Opening, folder, opened, rows, said, told, write
 
 __all__ = ["folder", "opened"]
@@ -229,3 +230,47 @@ def test_paths_keep_their_order(opened: Opening, folder: Path, tmp_path: Path) -
 
 
 # --- without inotify, and when it loses events ------------------------------------------------
+
+
+def test_the_next_agent_knows_an_empty_directory_in_place_of_another(
+    opened: Opening, folder: Path
+) -> None:
+    """A mount that went while no agent ran, or that an agent saw go before it ended."""
+    write(folder / "a.yaml", "one")
+    first = opened(folder)
+    first.changes()
+    kept = first.directories
+    assert list(kept) == [str(folder)]
+    away = folder.with_name("away")
+    os.rename(folder, away)
+    folder.mkdir(mode=0o755)
+    first.wake()
+    assert told(first) == {}
+    for known in (kept, first.directories):
+        files = opened(folder, earlier=known)
+        assert told(files) == {}
+        assert rows(files) == [f"error {folder}: is another directory now, and empty"]
+        assert [one.fault_code for one in files.faults] == [FaultCode.REPLACED]
+        assert files.directories == known
+    folder.rmdir()
+    os.rename(away, folder)
+    files.wake()
+    assert told(files) == {"a.yaml": "one"}
+    (folder / "a.yaml").unlink()
+    assert rows(opened(folder, earlier=kept)) == [], "removed from the same directory"
+    assert rows(opened(folder)) == []
+
+
+def test_a_list_without_items_in_the_new_directory_ends_its_pods(
+    opened: Opening, folder: Path
+) -> None:
+    write(folder / "a.yaml", "one")
+    first = opened(folder)
+    first.changes()
+    os.rename(folder, folder.with_name("away"))
+    folder.mkdir(mode=0o755)
+    files = opened(folder, earlier=first.directories)
+    assert told(files) == {}
+    write(folder / "none.yaml", "none")
+    assert told(files) == {"none.yaml": "none"}
+    assert rows(files) == []

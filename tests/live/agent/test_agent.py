@@ -230,6 +230,32 @@ def test_a_typo_and_a_restart_end_no_pod(agent: Agent, how: int) -> None:
     assert "/d.yaml no longer has it: stopping it" in out
 
 
+def test_an_empty_directory_in_place_of_another_ends_no_pod_of_the_next_agent(
+    agent: Agent,
+) -> None:
+    """A mount with manifests went, and the agent was started again."""
+    agent.write("a", pod("a", "exec sleep 1000"))
+    first = agent.service()
+    agent.until(lambda: len(agent.pids()) == 1 and agent.answers())
+    pids = agent.pids()
+    agent.stop(first)
+    away = agent.manifests.with_name("away")
+    agent.manifests.rename(away)
+    agent.manifests.mkdir(mode=0o755)
+    second = agent.service()
+    agent.until(lambda: [row["reason"] for row in agent.rows()] == ["ManifestUnread"])
+    agent.manifests.rmdir()
+    away.rename(agent.manifests)
+    agent.until(lambda: [row["reason"] for row in agent.rows()] != ["ManifestUnread"])
+    assert agent.pids() == pids
+    (agent.manifests / "a.yaml").unlink()
+    agent.until(lambda: not agent.pids())
+    out = agent.stop(second)
+    assert "is another directory now, and empty" in out
+    assert "default/a: stopping: " in out
+    assert "a.yaml no longer has it" in out
+
+
 def test_the_log_tells_when_a_pod_died(agent: Agent) -> None:
     agent.write("web", pod("web", "exec sleep 1000"))
     agent.write("typo", pod("typo", "exec sleep 1000").replace("[sh, -c,", "[/nosuch, -c,"))

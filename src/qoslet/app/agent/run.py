@@ -40,7 +40,9 @@ from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
 from qoslet.host.linux.descriptors import raise_limit
 from qoslet.host.linux.output import OutputWriter
+from qoslet.host.state.folder import folder_of
 from qoslet.host.state.keepers import CHECK_SECONDS
+from qoslet.host.state.manifest_directories import ManifestDirectories
 from qoslet.host.systemd.sd_notify import extend_start
 
 if TYPE_CHECKING:
@@ -73,12 +75,16 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
     node, problems, chosen, reads = _runtime(options)
     root = root_path(options.root, node.driver)
     piped = _piped() if "-" in options.paths else b""
+    directories = (
+        None if options.simulate or options.dry_run else ManifestDirectories(folder_of(root))
+    )
     files = ManifestFiles(
         with_directories(options.paths) if options.recursive else options.paths,
         time.monotonic,
         stdin=io.BytesIO(piped),
         strict=os.geteuid() == 0 and not options.simulate,
         progress=partial(extend_start, os.environ),
+        earlier=None if directories is None else directories.load(),
     )
     source = ManifestSource(
         files,
@@ -111,6 +117,8 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
             yield made
         else:
             with _real(config, source, options, signals, chosen) as made:
+                if directories is not None:
+                    made.mends.append(lambda: directories.save(files.directories))
                 _follow(options, made, signals, nodes)
                 yield made
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.core.problem import Problem, ProblemCode
-from qoslet.errors import BadInput
+from qoslet.errors import BadInput, FaultCode
 from qoslet.host.files.manifests import STREAMS, unreadable
 from qoslet.host.files.stable_read import Stamp
 
@@ -74,8 +74,12 @@ def replaced(given: GivenPath, names: Sequence[str]) -> BadInput | None:
         return unreadable(given.path, error)
     identity = facts.st_dev, facts.st_ino
     if given.had_files and not names and identity != given.identity:
-        hint = "mount or move the directory with the manifests back; to end its pods, remove their files"
-        return BadInput("is another directory now, and empty", where=shown(given.path), hint=hint)
+        hint = (
+            "mount or move the directory with the manifests back; to end its pods, put a List with "
+            "items: [] into this one"
+        )
+        what = "is another directory now, and empty"
+        return BadInput(what, where=shown(given.path), hint=hint, fault_code=FaultCode.REPLACED)
     given.had_files = bool(names)
     if names:
         given.identity = identity

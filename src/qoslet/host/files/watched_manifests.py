@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from errno import EIO
 from typing import IO
 
@@ -53,7 +53,7 @@ class ManifestFiles:
     another; ``faults`` and ``rows`` what there is to say about the paths.
 
     ``stdin`` is what ``-`` reads. With ``strict`` a path that another user can change is refused. ``watch`` makes the watch; where it raises OSError files are polled. ``progress`` is called
-    after each file that is read.
+    after each file that is read. ``earlier`` are ``directories`` of an earlier agent.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class ManifestFiles:
         strict: bool = False,
         watch: Callable[[], DirectoryWatch] = Inotify,
         progress: Callable[[], None] = lambda: None,
+        earlier: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         self._clock = clock
         self._progress = progress
@@ -77,6 +78,10 @@ class ManifestFiles:
             self._watch = self._polled(error)
         self._given = [given_path(number, path) for number, path in enumerate(paths)]
         self._whole = [given for given in self._given if not given.only and not given.stream]
+        for given in self._whole:
+            identity = (earlier or {}).get(os.path.abspath(given.path))
+            if identity is not None:
+                given.identity, given.had_files = identity, True
         self._single: dict[tuple[str, str], list[GivenPath]] = {}
         for given in self._given:
             if given.only:
@@ -150,6 +155,13 @@ class ManifestFiles:
     def faults(self) -> list[BadInput]:
         """The paths that cannot be read."""
         return [given.fault for given in self._given if given.fault is not None]
+
+    @property
+    def directories(self) -> dict[str, tuple[int, int]]:
+        """Device and inode of the directories that have manifests, or had them before something
+        else took their place, by absolute path."""
+        some = (given for given in self._whole if given.had_files)
+        return {os.path.abspath(given.path): given.identity for given in some}
 
     def rows(self) -> list[Problem]:
         """What keeps files from being read as they are."""
