@@ -179,6 +179,23 @@ def test_without_units_it_says_what_could_not_be_read(tmp_path: Path) -> None:
         ("cgroups_jsonl", b"{\n", "cgroups.jsonl: line 1: "),
         ("bundle_json", b"[", "bundle.json: cannot be read"),
         ("units_jsonl", b'{"unit": 1}\n', "units.jsonl: line 1: "),
+        ("pods_json", b"null", "pods.json: no pod in the input"),
+        ("bundle_json", b'{"apiVersion": "qoslet/v9"}', "bundle.json: has apiVersion qoslet/v9"),
+        (
+            "cgroups_jsonl",
+            b'{"path": "/a", "hierarchy": "cpu"}\n{"path": "/a", "hierarchy": "cpu", "inode": 2}\n',
+            "cgroups.jsonl: has two different lines for /a (cpu)",
+        ),
+        (
+            "units_jsonl",
+            b'{"unit": "a"}\n{"unit": "a", "properties": {"CPUWeight": "1"}}\n',
+            "units.jsonl: has two different lines for a",
+        ),
+        (
+            "cgroups_jsonl",
+            b'{"path": "/a", "hierarchy": "v2"}\n',
+            "cgroups.jsonl: has cgroups of v2 only, its node has cgroup v1",
+        ),
     ],
 )
 def test_what_an_audit_needs_is_bad_input_where_it_lacks(
@@ -188,6 +205,12 @@ def test_what_an_audit_needs_is_bad_input_where_it_lacks(
     done = run("audit", "--bundle", str(bundle))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr
+
+
+def test_a_line_that_says_the_same_twice_changes_nothing(tmp_path: Path) -> None:
+    rows = rows_of(PROCESSES)
+    bundle = changed(tmp_path, PROCESSES, cgroups_jsonl=text_of(rows + rows))
+    assert audited(bundle) == audited(PROCESSES)
 
 
 def test_nothing_compared_is_not_fine(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from qoslet.core.bundle.parts import (
     Bundle,
 )
 from qoslet.core.bundle.rows import cgroup_rows, running_containers, unit_rows
+from qoslet.core.node.documents.reader import OWN_API
 from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
@@ -55,6 +56,7 @@ class _Unread(Struct):
 class _About(Struct):
     """What is read of ``bundle.json``."""
 
+    api_version: str = msgspec.field(name="apiVersion", default=OWN_API)
     unread: list[_Unread] = []
 
 
@@ -114,9 +116,14 @@ class BundleInputs:
             message = f"has no {CGROUPS}: nothing can be compared"
             raise BadInput(message, where=self.bundle.name, hint=MAKE)
         units = parts.get(self.bundle.place(UNITS))
+        rows = cgroup_rows(parts[where], where)
+        if rows and not any((row.hierarchy == "v2") == (hierarchy == "v2") for row in rows):
+            other = "v1" if hierarchy == "v2" else "v2"
+            message = f"has cgroups of {other} only, its node has cgroup {hierarchy}"
+            raise BadInput(message, where=where, hint="check the documents of --node, and --hierarchy")
         return BundledTree(
             hierarchy,
-            cgroup_rows(parts[where], where),
+            rows,
             None if units is None else unit_rows(units, self.bundle.place(UNITS)),
             self._unread(),
         )
@@ -130,6 +137,9 @@ class BundleInputs:
                 raise BadInput(
                     f"cannot be read: {shown(str(error))}", where=where, hint=MAKE
                 ) from None
+            if about.api_version != OWN_API:
+                message = f"has apiVersion {shown(about.api_version)}, this qoslet reads {OWN_API}"
+                raise BadInput(message, where=where, hint="read it with the qoslet that made it")
             return {(one.path, one.file): shown(one.error) for one in about.unread}
         return {}
 

@@ -86,13 +86,28 @@ def lines(rows: Iterable[CgroupRow | UnitRow]) -> bytes:
 
 
 def cgroup_rows(text: bytes, where: str) -> list[CgroupRow]:
-    """The cgroups of a part called ``where`` in messages. Raises BadInput."""
-    return list(_rows(text, where, CgroupRow))
+    """The cgroups of a part called ``where`` in messages. Raises BadInput, also for one that is in it
+    twice with different values."""
+    found: dict[tuple[str, str], CgroupRow] = {}
+    for row in _rows(text, where, CgroupRow):
+        if found.setdefault((row.path, row.hierarchy), row) != row:
+            raise _contradicts(f"{row.path} ({row.hierarchy})", where)
+    return list(found.values())
 
 
 def unit_rows(text: bytes, where: str) -> list[UnitRow]:
-    """The units of a part. Raises BadInput."""
-    return list(_rows(text, where, UnitRow))
+    """The units of a part. Raises BadInput, also for one that is in it twice with different
+    properties."""
+    found: dict[str, UnitRow] = {}
+    for row in _rows(text, where, UnitRow):
+        if found.setdefault(row.unit, row) != row:
+            raise _contradicts(row.unit, where)
+    return list(found.values())
+
+
+def _contradicts(name: str, where: str) -> BadInput:
+    message = f"has two different lines for {shown(name)}"
+    return BadInput(message, where=where, hint=_HINT)
 
 
 def _rows(text: bytes, where: str, kind: type[R]) -> Iterator[R]:

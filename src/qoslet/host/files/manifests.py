@@ -62,7 +62,10 @@ def load_text(
 ) -> Loaded:
     """The pods of YAML or JSON ``text``, called ``name`` in messages. Raises BadInputs."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-    return _sound(_loaded(text_documents(data, shown(name), bounds), options))
+    loaded = _loaded(text_documents(data, shown(name), bounds), options)
+    if loaded.faults and loaded.faults[0].fault_code is FaultCode.NO_POD:
+        loaded.faults[0] = no_pod(loaded.problems, where=shown(name))
+    return _sound(loaded)
 
 
 def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, Any]]:
