@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.core.status.series import MetricsOptions
+
 if TYPE_CHECKING:
     from qoslet.core.node.flags import Flags
     from qoslet.core.pressure.guard_mode import Mode
@@ -54,6 +56,7 @@ class RunOptions(Struct, kw_only=True):
     """For OCI runtimes: layouts, directories by image name, and where they are unpacked."""
     metrics_address: str | None = None
     """Where ``/metrics`` is served over TCP, too."""
+    metrics: MetricsOptions = MetricsOptions()
 
     @property
     def by_oci(self) -> bool:

@@ -6,22 +6,28 @@ Source: kubelet metrics CgroupManagerOperationsKey; container metrics of the CRI
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.status.fields import FIELDS
 from qoslet.core.status.meter import BOUNDS
+from qoslet.core.status.series import (
+    KUBELET_LABELS,
+    MetricsOptions,
+    Sample,
+    kubelet_labels,
+    within,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from qoslet.core.memory.rows import MemoryRow
+    from qoslet.core.status.fields import Metric as MetricRow
     from qoslet.core.status.meter import Meter
     from qoslet.core.status.snapshot import GroupRow, Snapshot
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-
-Sample = tuple[tuple[str, ...], float]
 
 
 def _labels(row: GroupRow) -> tuple[str, ...]:
@@ -163,31 +169,39 @@ SAMPLES: Mapping[str, Callable[[Snapshot], Iterable[Sample]]] = {
 
 MANAGER = "qoslet_cgroup_manager_duration_seconds"
 FAILURES = "qoslet_cgroup_manager_failures"
+LEFT_OUT = "qoslet_series_left_out"
 
 
 class _Collector:
     """One snapshot, as the client library asks for it."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, options: MetricsOptions) -> None:
         self._snapshot = snapshot
+        self._options = options
 
     def collect(self) -> Iterator[Metric]:
         """Every metric of the snapshot."""
-        from prometheus_client.core import (
-            CounterMetricFamily,
-            GaugeMetricFamily,
-            HistogramMetricFamily,
+        rows = [(one.metric, SAMPLES[one.name]) for one in FIELDS if one.metric is not None]
+        rows.sort(key=lambda row: row[0].counter)
+        every = {metric: list(read(self._snapshot)) for metric, read in rows}
+        kept, left = within(every, self._options.most)
+        for row, samples in kept.items():
+            yield _family(row.name, row.help, row.labels, row.counter, samples)
+        yield _family(
+            LEFT_OUT,
+            "Series of a level that are left out, since there would be more than the agent may have.",
+            ("level",),
+            False,
+            [((level,), count) for level, count in left.items()],
         )
+        if self._options.kubelet_names:
+            yield from _of_kubelet(kept)
+        yield from self._work()
 
-        for counter, family in ((False, GaugeMetricFamily), (True, CounterMetricFamily)):
-            for field in FIELDS:
-                row = field.metric
-                if row is None or row.counter is not counter:
-                    continue
-                metric = family(row.name, row.help, labels=row.labels)
-                for values, number in SAMPLES[field.name](self._snapshot):
-                    metric.add_metric(values, number)
-                yield metric
+    def _work(self) -> Iterator[Metric]:
+        """What the agent did with cgroups."""
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
         duration = HistogramMetricFamily(
             MANAGER, "Work on a group, by what was done.", labels=["operation_type"]
         )
@@ -203,6 +217,26 @@ class _Collector:
         yield failed
 
 
+def _family(
+    name: str, help: str, labels: Sequence[str], counter: bool, samples: Iterable[Sample]
+) -> Metric:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kind = CounterMetricFamily if counter else GaugeMetricFamily
+    metric = kind(name, help, labels=labels)
+    for values, number in samples:
+        metric.add_metric(values, number)
+    return metric
+
+
+def _of_kubelet(kept: Mapping[MetricRow, Sequence[Sample]]) -> Iterator[Metric]:
+    """What a kubelet has, too, by its names."""
+    for row, samples in kept.items():
+        if row.kubelet:
+            named = [(kubelet_labels(row.labels, values), number) for values, number in samples]
+            yield _family(row.kubelet, row.help, KUBELET_LABELS, row.counter, named)
+
+
 def _buckets(meter: Meter) -> list[tuple[str, float]]:
     """Bound to how many took no longer."""
     total, found = 0, []
@@ -212,10 +246,10 @@ def _buckets(meter: Meter) -> list[tuple[str, float]]:
     return found
 
 
-def exposition(snapshot: Snapshot) -> bytes:
+def exposition(snapshot: Snapshot, options: MetricsOptions | None = None) -> bytes:
     """The snapshot in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(snapshot))
+    registry.register(_Collector(snapshot, options or MetricsOptions()))
     return generate_latest(registry)

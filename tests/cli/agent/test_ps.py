@@ -17,6 +17,7 @@ from qoslet import schema
 from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.meter import Meter
+from qoslet.core.status.series import MetricsOptions
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, PodUsage
@@ -96,6 +97,31 @@ def test_metrics_are_read_by_prometheus() -> None:
     assert samples[bucket, ("le", "+Inf"), kind] == 3
     assert samples["qoslet_cgroup_manager_failures_total", kind] == 1
     assert not any(("cgroup", "/qoslet/gone") in key for key in samples)
+
+
+def test_metrics_have_the_names_of_a_kubelet_where_asked() -> None:
+    plain = exposition(SNAPSHOT).decode()
+    assert "container_memory_usage_bytes" not in plain
+    text = exposition(SNAPSHOT, MetricsOptions(kubelet_names=True)).decode()
+    samples = [one for f in text_string_to_metric_families(text) for one in f.samples]
+    ours = {
+        one.labels["cgroup"]: one.value
+        for one in samples
+        if one.name == "qoslet_memory_usage_bytes"
+    }
+    named = {
+        one.labels["id"]: one.value for one in samples if one.name == "container_memory_usage_bytes"
+    }
+    assert named == ours != {}
+
+
+def test_metrics_say_what_they_leave_out() -> None:
+    every, few = (exposition(SNAPSHOT, MetricsOptions(most)).decode() for most in (1000, 1))
+    assert 'qoslet_series_left_out{level="container"} 0.0' in every
+    assert 'qoslet_series_left_out{level="container"} 0.0' not in few
+    assert 'container="app"' in every
+    assert 'container="app"' not in few
+    assert "qoslet_cycles_total" in few
 
 
 @pytest.fixture

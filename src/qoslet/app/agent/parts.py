@@ -15,6 +15,7 @@ from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.steps import ordered
 from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.status.series import MetricsOptions
 from qoslet.host.linux.clock import WakingClock
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class AgentRun:
         self.hang_up: Callable[[], None] = lambda: None
         """Asks the loop to end because nobody watches any more."""
         self.listener: socket | None = None
+        self.metrics = MetricsOptions()
         self.mends: list[Callable[[], None]] = []
         """Make again what was removed of the agent's files; each raises CannotDo."""
 

@@ -234,6 +234,7 @@ def _real(
                 made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
                 made.folder, made.listener = real.folder, listener
+                made.metrics = options.metrics
                 made.mends.append(real.mend)
                 made.clock.longest = CHECK_SECONDS
                 yield made

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from qoslet.app.agent.parts import AgentRun
     from qoslet.core.problem import Problem
     from qoslet.core.reconcile.steps import Outcome
+    from qoslet.core.status.series import MetricsOptions
     from qoslet.core.status.snapshot import Snapshot
 
 LogFormat = Literal["text", "json", "journal"]
@@ -184,7 +185,12 @@ def _counts(turn: SyncResult) -> Mapping[str, int]:
     }
 
 
-def pages_of(questions: RequestQueue[Snapshot], root: str, driver: str) -> Pages:
+def pages_of(
+    questions: RequestQueue[Snapshot],
+    root: str,
+    driver: str,
+    options: MetricsOptions | None = None,
+) -> Pages:
     """What can be asked: the pods, the metrics, whether the loop turns."""
 
     def pods() -> Page:
@@ -196,7 +202,7 @@ def pages_of(questions: RequestQueue[Snapshot], root: str, driver: str) -> Pages
     def metrics() -> Page:
         from qoslet.render.metrics import MEDIA, exposition
 
-        return Page(MEDIA, exposition(questions.ask()))
+        return Page(MEDIA, exposition(questions.ask(), options))
 
     def healthz() -> Page:
         questions.ask()
@@ -275,7 +281,8 @@ class AgentSockets:
 def _request_queue(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
     questions: RequestQueue[Snapshot] = RequestQueue()
-    pages = pages_of(questions, parts.config.root, parts.source.live.node.driver)
+    driver = parts.source.live.node.driver
+    pages = pages_of(questions, parts.config.root, driver, parts.metrics)
     try:
         if not parts.folder:
             yield questions

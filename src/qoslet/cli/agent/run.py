@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from qoslet.app.options import RUNTIMES, RunOptions
+from qoslet.cli.agent.metrics_arguments import add_metrics_arguments, metrics_options
 from qoslet.cli.parser import (
     add_document_arguments,
     add_drawing_arguments,
@@ -84,6 +85,7 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         rootfs=tuple(args.rootfs),
         storage=args.storage,
         metrics_address=args.metrics_address,
+        metrics=metrics_options(args),
     )
     _check(options)
     return options
@@ -222,12 +224,7 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
         metavar="FORMAT",
         help="Log format with --keep: text, json or journal (default: text)",
     )
-    parser.add_argument(
-        "--metrics-bind-address",
-        dest="metrics_address",
-        metavar="[HOST:]PORT",
-        help="Serve /metrics over TCP too; without HOST at 127.0.0.1",
-    )
+    add_metrics_arguments(parser)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Print or log each write, mkdir and rmdir"
     )

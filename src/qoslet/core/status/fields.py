@@ -17,12 +17,14 @@ Unit = Literal["", "bytes", "seconds", "pages", "percent"]
 
 class Metric(Struct, frozen=True, gc=False):
     """A Prometheus metric. ``labels`` are all of its labels; ``_total`` is added to a counter's
-    name by the text format."""
+    name by the text format. ``kubelet`` is the name of what means the same in a kubelet's
+    ``/metrics/cadvisor``, empty where nothing does."""
 
     name: str
     help: str
     labels: tuple[str, ...] = ()
     counter: bool = False
+    kubelet: str = ""
 
 
 class Field(Struct, frozen=True, gc=False):
@@ -47,12 +49,12 @@ _POD = ("namespace", "pod", "uid")
 _CGROUP = ("level", "pod", "container", "cgroup")
 
 
-def _gauge(name: str, help: str, *labels: str) -> Metric:
-    return Metric(f"qoslet_{name}", help, labels)
+def _gauge(name: str, help: str, *labels: str, kubelet: str = "") -> Metric:
+    return Metric(f"qoslet_{name}", help, labels, kubelet=kubelet)
 
 
-def _counter(name: str, help: str, *labels: str) -> Metric:
-    return Metric(f"qoslet_{name}", help, labels, counter=True)
+def _counter(name: str, help: str, *labels: str, kubelet: str = "") -> Metric:
+    return Metric(f"qoslet_{name}", help, labels, counter=True, kubelet=kubelet)
 
 
 _PODS = (
@@ -96,9 +98,11 @@ _AGENT = (
 
 _MEMORY = (
     Field("memory", "cgroup", "memory", "bytes", "memory.groups[].currentBytes",
-          _gauge("memory_usage_bytes", "Memory of a group.", *_CGROUP)),
+          _gauge("memory_usage_bytes", "Memory of a group.", *_CGROUP,
+                 kubelet="container_memory_usage_bytes")),
     Field("memory_peak", "cgroup", "peak", "bytes",
-          metric=_gauge("memory_peak_bytes", "Most memory that a group had.", *_CGROUP)),
+          metric=_gauge("memory_peak_bytes", "Most memory that a group had.", *_CGROUP,
+                        kubelet="container_memory_max_usage_bytes")),
     Field("memory_protected", "cgroup", "", "bytes", "memory.groups[].protectedLowBytes", _gauge(
         "memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
         *_CGROUP, "kind")),
@@ -129,9 +133,11 @@ _USAGE = (
           metric=_counter(
               "container_restarts", "Starts of a container after its first.", *_POD, "container")),
     Field("cpu", "cgroup", "CPU", "seconds",
-          metric=_counter("cpu_usage_seconds", "CPU time of a group.", *_CGROUP)),
+          metric=_counter("cpu_usage_seconds", "CPU time of a group.", *_CGROUP,
+                          kubelet="container_cpu_usage_seconds")),
     Field("cpu_throttled", "cgroup", "throttled", "seconds", metric=_counter(
-        "cpu_throttled_seconds", "Time that a group was throttled.", *_CGROUP)),
+        "cpu_throttled_seconds", "Time that a group was throttled.", *_CGROUP,
+        kubelet="container_cpu_cfs_throttled_seconds")),
     Field("cpu_quota", "cgroup", "quota"),
     Field("cpu_got", "container", "got", "percent"),
     Field("cpu_expected", "container", "expected", "percent"),
@@ -149,10 +155,10 @@ _EVENTS = (
         *_CGROUP, "zone", "what")),
     Field("memory_stalled", "cgroup", "", "seconds", "memory.groups[].stalledSeconds", _counter(
         "memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
-        *_CGROUP)),
+        *_CGROUP, kubelet="container_pressure_memory_stalled_seconds")),
     Field("memory_waiting", "cgroup", "", "seconds", "memory.groups[].waitingSeconds", _counter(
         "memory_waiting_seconds", "Time in which some process of a group waited for memory.",
-        *_CGROUP)),
+        *_CGROUP, kubelet="container_pressure_memory_waiting_seconds")),
     Field("node_pressure", "node", "", "seconds", metric=_counter(
         "memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
         "kind")),
