@@ -207,6 +207,12 @@ def test_what_an_audit_needs_is_bad_input_where_it_lacks(
     assert said in done.stderr
 
 
+def test_a_machine_that_bounds_scores_explains_them(tmp_path: Path) -> None:
+    bundle = changed(tmp_path, PROCESSES, bundle_json=b'{"leastOomScoreAdj": 0}')
+    code, found = audited(bundle)
+    assert (code, found["findings"]) == (0, [])
+
+
 def test_a_line_that_says_the_same_twice_changes_nothing(tmp_path: Path) -> None:
     rows = rows_of(PROCESSES)
     bundle = changed(tmp_path, PROCESSES, cgroups_jsonl=text_of(rows + rows))

@@ -44,6 +44,11 @@ def test_what_is_asked_for_is_found() -> None:
     assert [(one.path, one.error) for one in found.unread] == [("/x", "gone")]
 
 
+def test_a_score_below_what_the_machine_allows_is_known() -> None:
+    assert BundledTree("v2", ROWS, None, {}, -5).read(REQUEST).least_oom_score_adj == -5
+    assert BundledTree("v2", ROWS, None, {}).read(REQUEST).least_oom_score_adj is None
+
+
 def test_v1_rows_become_one_cgroup() -> None:
     rows = [
         CgroupRow("/kubepods", "cpu", 1, 0, {"cpu.shares": "2", "memory.limit_in_bytes": "odd"}),

@@ -50,6 +50,7 @@ class BundleSource(Struct):
     units: list[UnitRow] | None
     versions: Mapping[str, Any]
     facts: Machine
+    least_oom_score_adj: int | None = None
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -150,6 +151,7 @@ def _about(source: BundleSource, time: str, names: Pseudonyms | None) -> dict[st
             for one in unread[:UNREAD_MOST]
         ],
         "unreadFiles": len(unread),
+        "leastOomScoreAdj": source.least_oom_score_adj,
     }
 
 

@@ -22,6 +22,7 @@ from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
 from qoslet.errors import BadInputs, CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.cgroupfs.observe.audit_reader import least_oom_score_adj
 from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupFilesReader, CgroupsResult
 from qoslet.host.files.manifests import load, load_text, values_of
 from qoslet.host.files.node import load_node
@@ -81,6 +82,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         units=_units(machine, rows, missing),
         versions=_versions(node, machine, api_node, kubelet),
         facts=machine,
+        least_oom_score_adj=least_oom_score_adj(),
         missing=missing,
     )
 

@@ -58,6 +58,7 @@ class _About(Struct):
 
     api_version: str = msgspec.field(name="apiVersion", default=OWN_API)
     unread: list[_Unread] = []
+    least_oom_score_adj: int | None = msgspec.field(name="leastOomScoreAdj", default=None)
 
 
 class BundleInputs:
@@ -120,16 +121,20 @@ class BundleInputs:
         if rows and not any((row.hierarchy == "v2") == (hierarchy == "v2") for row in rows):
             other = "v1" if hierarchy == "v2" else "v2"
             message = f"has cgroups of {other} only, its node has cgroup {hierarchy}"
-            raise BadInput(message, where=where, hint="check the documents of --node, and --hierarchy")
+            raise BadInput(
+                message, where=where, hint="check the documents of --node, and --hierarchy"
+            )
+        about = self._about()
         return BundledTree(
             hierarchy,
             rows,
             None if units is None else unit_rows(units, self.bundle.place(UNITS)),
-            self._unread(),
+            {(one.path, one.file): shown(one.error) for one in about.unread},
+            about.least_oom_score_adj,
         )
 
-    def _unread(self) -> dict[tuple[str, str], str]:
-        """Why files could not be read, by path and file. Raises BadInput."""
+    def _about(self) -> _About:
+        """What ``bundle.json`` says. Raises BadInput."""
         for where, text in self.bundle.texts(BUNDLE):
             try:
                 about = msgspec.json.decode(text, type=_About)
@@ -140,8 +145,8 @@ class BundleInputs:
             if about.api_version != OWN_API:
                 message = f"has apiVersion {shown(about.api_version)}, this qoslet reads {OWN_API}"
                 raise BadInput(message, where=where, hint="read it with the qoslet that made it")
-            return {(one.path, one.file): shown(one.error) for one in about.unread}
-        return {}
+            return about
+        return _About()
 
     def _notes(self) -> list[Problem]:
         """What the bundle lacks and what of it is ignored."""

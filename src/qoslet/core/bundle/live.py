@@ -18,7 +18,8 @@ from qoslet.errors import CannotDo
 
 class BundledTree:
     """The rows of a bundle. ``units`` is None where the bundle has none, ``unread`` by path and file
-    why a file could not be read when the bundle was made."""
+    why a file could not be read when the bundle was made, ``least_oom_score_adj`` what processes have
+    at least, None where nothing bounds it."""
 
     def __init__(
         self,
@@ -26,7 +27,9 @@ class BundledTree:
         rows: Iterable[CgroupRow],
         units: Iterable[UnitRow] | None,
         unread: Mapping[tuple[str, str], str],
+        least_oom_score_adj: int | None = None,
     ) -> None:
+        self._least_oom_score_adj = least_oom_score_adj
         self._v1 = hierarchy == "v1"
         self._rows: dict[str, dict[str, CgroupRow]] = {}
         for row in rows:
@@ -47,7 +50,7 @@ class BundledTree:
             wanted.update(path for path in self._rows if is_at_or_below(path, top))
         found = {path: self._cgroup(path, request) for path in sorted(wanted)}
         folders = [Unread(path, "", why) for (path, file), why in self._unread.items() if not file]
-        return LiveTree(found, tuple(folders))
+        return LiveTree(found, tuple(folders), least_oom_score_adj=self._least_oom_score_adj)
 
     def _cgroup(self, path: str, request: ReadRequest) -> LiveCgroup:
         rows = self._rows[path]

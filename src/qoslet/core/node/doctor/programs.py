@@ -50,7 +50,9 @@ def _kubelets(machine: Machine, asked: bool) -> Iterator[Finding]:
     yield Finding(
         "kubelet",
         "ok",
-        f"{who}; its pods are in {trees}" if trees else f"{who}; no kubepods cgroup",
+        f"{who}; its pods are in {trees}"
+        if trees
+        else f"{who}; no /kubepods cgroup, its cgroupRoot may be another",
         "qoslet leaves these cgroups alone; plan and explain compute their values",
         "plan for it: qoslet plan --live" if asked else remedy[machine.kubelet_config],
     )

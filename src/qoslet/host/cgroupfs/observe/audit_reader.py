@@ -61,7 +61,7 @@ class CgroupReader:
             self._look(checked(path), request, found, unread, below=False)
         for path in request.walk:
             self._look(checked(path), request, found, unread, below=True)
-        return LiveTree(found, tuple(unread), self._controllers(), _least_oom_score_adj())
+        return LiveTree(found, tuple(unread), self._controllers(), least_oom_score_adj())
 
     def _controllers(self) -> frozenset[str] | None:
         """The controllers that the machine has."""
@@ -194,7 +194,7 @@ def _proc(pid: int, file: str) -> str | None:
         return None
 
 
-def _least_oom_score_adj() -> int | None:
+def least_oom_score_adj() -> int | None:
     """What processes have at least where not even the first process may lower it: in a container
     without CAP_SYS_RESOURCE. Source: proc(5) oom_score_adj; capabilities(7)."""
     for line in (_proc(1, "status") or "").splitlines():
