@@ -48,10 +48,12 @@ class LiveMachine:
 
 
 class Audited(Struct, frozen=True):
-    """A plan and what its audit found."""
+    """A plan and what its audit found. ``has_ended`` tells that a pod's cgroup, of which the plan does
+    not know, was removed between the two looks."""
 
     plan: Plan
     report: AuditReport
+    has_ended: bool = False
 
 
 def audit_machine(
@@ -105,13 +107,20 @@ def audit_source(
     """Compare a source with a plan. What is off is looked at again after ``pause``, with the plan
     that ``again`` gives; without ``again`` the source does not change. Raises CannotDo."""
     report = look(plan, source, mounts)[1]
+    has_ended = False
     if again is not None and report.findings:
         pause(AGAIN_SECONDS)
         plan = again()
-        report = settled(report, look(plan, source, mounts)[1])
+        first, report = report, look(plan, source, mounts)[1]
+        has_ended = bool(_orphans(first) - _orphans(report))
+        report = settled(first, report)
     if allocated is not None and any(one.counts for one in report.findings):
         report = without_resizes(report, plan, allocated())
-    return Audited(plan, report)
+    return Audited(plan, report, has_ended)
+
+
+def _orphans(report: AuditReport) -> set[str]:
+    return {one.path for one in report.findings if one.verdict == "orphan"}
 
 
 def look(

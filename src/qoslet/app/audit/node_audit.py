@@ -94,7 +94,12 @@ class NodeAudit:
 
         can_ask = self._args.resources == "spec"
         audited = audit_machine(inputs.plan(), again, allocated if can_ask else None, pause=pause)
-        report = without_kubelet_work(audited.report, frozenset(running), is_new=inputs.is_new)
+        report = without_kubelet_work(
+            audited.report,
+            frozenset(running),
+            is_new=inputs.is_new,
+            has_ended=audited.has_ended,
+        )
         return replace(audited, report=report)
 
     def _planned(self, *, allocated: bool) -> Plan:

@@ -1,6 +1,7 @@
 """What a kubelet is about to do: end pods that it no longer names, update QoS cgroups after its start.
 
-Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; cm
+Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; kubelet.go
+SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
 qos_container_manager_linux.go UpdateCgroups, which counts active pods.
 """
 
@@ -26,16 +27,20 @@ _QOS = ("kubepods", "burstable", "besteffort")
 
 
 def without_kubelet_work(
-    report: AuditReport, running: frozenset[str], *, is_new: bool = False
+    report: AuditReport,
+    running: frozenset[str],
+    *,
+    is_new: bool = False,
+    has_ended: bool = False,
 ) -> AuditReport:
     """The report; cgroups of pods that the runtime still has (``running`` are their UIDs) are
-    pending, and so are the values of QoS cgroups that count those pods until they are gone, or
-    that a kubelet which ``is_new`` has not updated."""
+    pending, and so are the values of QoS cgroups that count those pods until they are gone, that
+    counted one which ``has_ended`` just now, or that a kubelet which ``is_new`` has not updated."""
     uids = {uid.replace("_", "-") for uid in running}
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
-    if not ending and not is_new:
+    if not (ending or is_new or has_ended):
         return report
-    why = "a pod that ends counts until it is gone" if ending else _STARTED
+    why = "a pod that ends counts until it is gone" if ending or has_ended else _STARTED
     findings = []
     for one in report.findings:
         if one in ending:
