@@ -207,12 +207,10 @@ def no_pod(
     files: Sequence[str] = (),
     bare: Sequence[str] = (),
     seen: Collection[str] = (),
-    *,
-    where: str = "-f",
 ) -> BadInput:
     """The fault of input that holds no pod; ``problems`` are the rows of the documents that were
     skipped, ``files`` all that were read, ``bare`` sentences about directories without any,
-    ``seen`` the files that have a document, ``where`` what gave the input."""
+    ``seen`` the files that have a document."""
     codes = {problem.code: problem.hint for problem in problems}
     hint = "give Pods, a list of them, or what carries a pod template"
     if ProblemCode.NODE_AMONG_PODS in codes:
@@ -224,4 +222,4 @@ def no_pod(
     more = len(why) - NAMED_MAX
     reasons = "; ".join([*why[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
     message = "no pod in the input" + (f": {reasons}" if reasons else "")
-    return BadInput(message, where=where, hint=hint, fault_code=FaultCode.NO_POD)
+    return BadInput(message, where="-f", hint=hint, fault_code=FaultCode.NO_POD)

@@ -62,10 +62,7 @@ def load_text(
 ) -> Loaded:
     """The pods of YAML or JSON ``text``, called ``name`` in messages. Raises BadInputs."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
-    loaded = _loaded(text_documents(data, shown(name), bounds), options)
-    if loaded.faults and loaded.faults[0].fault_code is FaultCode.NO_POD:
-        loaded.faults[0] = no_pod(loaded.problems, where=shown(name))
-    return _sound(loaded)
+    return _sound(_loaded(text_documents(data, shown(name), bounds), options), shown(name))
 
 
 def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, Any]]:
@@ -110,19 +107,19 @@ def _loaded(documents: Iterator[Document | BadInput], options: Options) -> Loade
             gc.enable()
 
 
-def _sound(loaded: Loaded) -> Loaded:
-    """The same. Raises BadInputs where there is a fault."""
+def _sound(loaded: Loaded, name: str = "") -> Loaded:
+    """The same; ``name`` is what has no pod. Raises BadInputs where there is a fault."""
     if loaded.faults:
+        if name and loaded.faults[0].fault_code is FaultCode.NO_POD:
+            loaded.faults[0].where = name
         raise BadInputs(_capped(loaded))
     return loaded
 
 
 def _capped(loaded: Loaded) -> list[BadInput]:
     more = len(loaded.faults) - FAULTS_MAX + loaded.more_faults
-    if more <= 0:
-        return loaded.faults
     rest = BadInput(f"... and {more} more faults", hint="fix these first")
-    return [*loaded.faults[:FAULTS_MAX], rest]
+    return loaded.faults if more <= 0 else [*loaded.faults[:FAULTS_MAX], rest]
 
 
 def documents_of(
