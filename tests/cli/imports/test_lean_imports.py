@@ -101,3 +101,22 @@ def test_a_command_imports_what_it_uses(command: str, options: tuple[str, ...]) 
         f"assert (code, own & set({RARE!r})) == (0, set()), (code, own & set({RARE!r}))\n"
         f"assert len(own) <= {MODULES[command]}, len(own)\n"
     )
+
+
+HELP = 9
+"""The most modules of qoslet that the overview imports; of others it needs none."""
+
+
+@pytest.mark.parametrize("options", [("--help",), ("help",), ()])
+def test_the_overview_imports_nothing_but_its_words(options: tuple[str, ...]) -> None:
+    python(
+        "import contextlib, io, sys; before = set(sys.modules)\n"
+        "from qoslet.cli.main import run\n"
+        "said = io.TextIOWrapper(io.BytesIO(), 'utf-8')\n"
+        "with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):\n"
+        f"    run({list(options)!r})\n"
+        "loaded = set(sys.modules) - before\n"
+        "own = {name for name in loaded if name.partition('.')[0] == 'qoslet'}\n"
+        "assert loaded - own <= {'__future__'}, loaded - own\n"
+        f"assert 'qoslet.errors' not in own and len(own) <= {HELP}, own\n"
+    )

@@ -1,11 +1,16 @@
-"""Standard output and standard error, each written in one go."""
+"""Standard output and standard error, each written in one go.
+
+Help and a wrong command use nothing else, so what only failures and notes need is imported there:
+``errors`` costs an import of ``enum``, ``terminal`` one of msgspec.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from qoslet.errors import CannotDo
-from qoslet.render.terminal import printable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from qoslet.errors import CannotDo
 
 
 def emit(data: bytes) -> None:
@@ -15,7 +20,7 @@ def emit(data: bytes) -> None:
     """
     stream = sys.stdout
     if stream is None:
-        raise CannotDo("standard output is closed", hint="redirect it to a file or /dev/null")
+        raise _cannot("standard output is closed", hint="redirect it to a file or /dev/null")
     try:
         stream.flush()
         stream.buffer.write(data)
@@ -24,7 +29,13 @@ def emit(data: bytes) -> None:
         raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise CannotDo(f"cannot be written: {reason}", where="standard output") from None
+        raise _cannot(f"cannot be written: {reason}", where="standard output") from None
+
+
+def _cannot(message: str, *, where: str = "", hint: str = "") -> CannotDo:
+    from qoslet.errors import CannotDo
+
+    return CannotDo(message, where=where, hint=hint)
 
 
 def complain(text: str) -> None:
@@ -39,4 +50,6 @@ def complain(text: str) -> None:
 
 def note(text: str) -> None:
     """One line about the work, on standard error."""
+    from qoslet.render.terminal import printable
+
     complain(f"qoslet: {printable(text)}\n")
