@@ -170,3 +170,55 @@ def test_rules_are_listed_and_explained(tmp_path: Path) -> None:
         done = run("lint", "--explain", line.split()[0].lower())
         assert done.returncode == 0
         assert "An example that does not fire:" in done.stdout
+
+
+def test_a_node_of_kubectl_says_nothing_of_the_kubelet(tmp_path: Path) -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {
+            "capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"},
+            "allocatable": {"cpu": "8", "memory": "31Gi", "pods": "110"},
+            "nodeInfo": {"kubeletVersion": "v1.36.2", "operatingSystem": "linux"},
+        },
+    }
+    (tmp_path / "node.json").write_text(json.dumps(node))
+    (tmp_path / "web.yaml").write_text(POD.replace('"500"', '"1"') % "")
+    assert ids(findings(tmp_path, "web.yaml", "--node", "node.json")) == ["QL022"]
+    flags = ("--node", "node.json", "--pod-max-pids", "100")
+    assert "QL123" in ids(findings(tmp_path, "web.yaml", *flags))
+    done = run("lint", "--node", "node.json", folder=tmp_path)
+    assert done.returncode == 2
+    assert "does not say how a kubelet is configured" in done.stderr
+
+
+def test_a_pod_is_held_to_a_node_as_the_scheduler_counts(tmp_path: Path) -> None:
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "2"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
+    (tmp_path / "node.json").write_text(json.dumps(node))
+    (tmp_path / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  overhead: {cpu: 1}\n"
+        "  initContainers:\n"
+        "  - {name: a, image: x, restartPolicy: Always, resources: {requests: {cpu: 4}}}\n"
+        "  - {name: b, image: x, resources: {requests: {cpu: 4}}}\n  containers:\n"
+        "  - {name: c, image: x, resources: {limits: {nvidia.com/gpu: 4, example.com/b: 1}}}\n"
+    )
+    found = findings(tmp_path, "pod.yaml", "--node", "node.json", code=1)
+    assert [one["message"] for one in found if one["id"] == "QL080"] == [
+        "requests 9 cpu, the node has 8 for pods",
+        "requests 4 nvidia.com/gpu, the node has 2 for pods",
+        "requests 1 example.com/b, the node has 0 for pods",
+    ]
+
+
+@pytest.mark.parametrize(("kind", "fires"), [("DaemonSet", False), ("Deployment", True)])
+def test_an_agent_of_each_node_may_be_critical(tmp_path: Path, kind: str, fires: bool) -> None:
+    (tmp_path / "agent.yaml").write_text(
+        f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: a, namespace: net}}\nspec:\n"
+        "  selector: {matchLabels: {a: a}}\n  template:\n    metadata: {labels: {a: a}}\n"
+        "    spec:\n      priorityClassName: system-node-critical\n"
+        "      containers: [{name: c, image: x}]\n"
+    )
+    assert ("QL044" in ids(findings(tmp_path, "agent.yaml"))) == fires

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qoslet.core.api.manifest import Options
 from qoslet.core.api.schema import nearest
-from qoslet.core.lint.lint import Level, LintReport, lint
+from qoslet.core.lint.lint import Level, LintReport, is_configured, lint
 from qoslet.core.lint.rule import rules
 from qoslet.core.node.flags import flags_of
 from qoslet.core.plan.plan import plan
@@ -49,6 +49,9 @@ def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
         faults += error.faults
     if faults:
         raise BadInputs(faults)
+    if loaded is None and not is_configured(node):
+        where, hint = f"--node {args.node[0]}", "give a KubeletConfiguration, or pods with -f"
+        raise BadInput("does not say how a kubelet is configured", where=where, hint=hint)
     made = plan(loaded.pods if loaded is not None else [], node)
     documents = loaded.raw if loaded is not None else {}
     return lint(made, documents, node=", ".join(args.node), severities=severities)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from qoslet.core.api.memory_annotations import LINT_IGNORE
 from qoslet.core.api.pod import Pod
 from qoslet.core.lint.rule import LintRule, NodeSubject, Place, PodSubject, rules
+from qoslet.core.node.node import Node
 from qoslet.core.plan.effective_memory import standings
 from qoslet.core.problem import Severity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -71,7 +72,7 @@ def lint(
     those of rules."""
     active = _active(severities or {})
     found: list[Finding] = []
-    if node:
+    if node and is_configured(plan.node):
         found += _of_node(plan, node, active)
     by_pod = _by_pod(plan)
     policy, known = node_policy(plan.node), standings(plan)
@@ -109,6 +110,14 @@ def _by_pod(plan: Plan) -> Mapping[str, Mapping[str, Cgroup]]:
         name = "" if cgroup.container is None else cgroup.container.name
         found.setdefault(cgroup.pod.uid, {})[name] = cgroup
     return found
+
+
+def is_configured(node: Node) -> bool:
+    """Whether somebody says how the kubelet is configured: kubectl's Node does not."""
+    flags = (field for field, place in node.origins.items() if place.startswith("--"))
+    return node.kubelet_given or any(
+        "." not in field and field not in ("kubernetes", "runtime") for field in flags
+    )
 
 
 def _of_node(plan: Plan, where: str, active: Sequence[LintRule]) -> Iterator[Finding]:

@@ -120,8 +120,14 @@ def starved_probe(subject: PodSubject) -> Iterator[Place]:
                 and "exec" in probe
                 and (probe.get("timeoutSeconds") or 1) <= 1
             ):
-                text = f"has 1 s, and the container {request}m CPU when the node is busy"
+                text = f"has 1 s, and the container {_little(request, limit)}"
                 yield Place(f"{one.field}.{name}.timeoutSeconds", text, one.name)
+
+
+def _little(request: int, limit: int) -> str:
+    if 0 < limit < 100:
+        return f"at most {limit}m CPU"
+    return f"requests {request}m CPU" if request else "requests no CPU"
 
 
 @pod_rule(
@@ -129,15 +135,17 @@ def starved_probe(subject: PodSubject) -> Iterator[Place]:
     "warning",
     Text(
         "a node-critical pod outside kube-system",
-        "system-node-critical gives oom_score_adj -997: the kernel ends almost everything else first, "
-        "the kubelet's own children too.",
-        "Use a priority class of your own.",
+        "system-node-critical gives oom_score_adj -997: the kernel ends the pods of everybody else first, "
+        "however much this one takes, and so does the kubelet.",
+        "Use a priority class of your own; it is meant for agents that each node needs.",
         "kubelet types.IsNodeCriticalPod; qos GetContainerOOMScoreAdjust",
     ),
 )
 def node_critical(subject: PodSubject) -> Iterator[Place]:
-    """Critical pods outside kube-system."""
-    if subject.pod.node_critical and subject.pod.namespace != "kube-system":
+    """Critical pods outside kube-system that are no agent of each node, as those of DaemonSets are."""
+    controller = subject.pod.controller
+    agent = controller is not None and controller[0] == "DaemonSet"
+    if subject.pod.node_critical and subject.pod.namespace != "kube-system" and not agent:
         text = f"system-node-critical in namespace {subject.pod.namespace}"
         yield Place("spec.priorityClassName", text)
 

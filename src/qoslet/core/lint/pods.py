@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qoslet.core.api.aggregate import requests
 from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
 from qoslet.core.node.node import allocatable
-from qoslet.core.quantity import ZERO, canonical, total
+from qoslet.core.quantity import ZERO, canonical
 
 
 @pod_rule(
@@ -16,24 +17,21 @@ from qoslet.core.quantity import ZERO, canonical, total
         "a pod that fits on no such node",
         "It requests more than the empty node has left for pods: it stays Pending.",
         "Request less, or use larger nodes.",
-        "kubelet admission (PodFitsResources); Kubernetes: node allocatable",
+        "kube-scheduler NodeResourcesFit; Kubernetes: node allocatable",
     ),
 )
 def fits_nowhere(subject: PodSubject) -> Iterator[Place]:
     """Requests above what is allocatable, on nodes that somebody described."""
     if not subject.described:
         return
-    left = allocatable(subject.policy.node)
-    for name, room in left.items():
-        whole = subject.pod.resources
-        if whole is not None and name in whole.requests:
-            asked = whole.requests[name]
-        else:
-            asked = total(one.resources.requests.get(name, ZERO) for one in subject.regular)
-        inits = [one for one in subject.pod.containers if one.role == "init"]
-        for one in inits:
-            asked = max(asked, one.resources.requests.get(name, ZERO))
-        if asked > room:
+    node = subject.policy.node
+    left = allocatable(node)
+    for name, asked in requests(subject.pod, subject.policy.sum_rules).items():
+        room = left.get(name)
+        if room is None and "/" in name and node.status_allocatable:
+            # a node that reports what it has has nothing else of devices
+            room = node.status_allocatable.get(name, ZERO)
+        if room is not None and asked > room:
             text = f"requests {canonical(asked)} {name}, the node has {canonical(room)} for pods"
             yield Place("spec.containers", text)
 
