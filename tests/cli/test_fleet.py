@@ -173,6 +173,28 @@ def test_the_other_side(tmp_path: Path) -> None:
     assert "changes" not in by_name(found)["node-2"]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--to", "kubernetes=9.9"), "--kubernetes: '9.9' is not a Kubernetes release"),
+        (("--to", "hierarchy=v3"), "--hierarchy: is 'v3'"),
+        (("--kubernetes", "9"), "--kubernetes: '9' is not a Kubernetes release"),
+        (("--feature-gates", "Nope=true"), "'Nope' is not a feature gate"),
+        (("--node", "bad.yaml"), "bad.yaml: podPidsLimit: must be a whole number"),
+        (("--node-with", "pool=gpu", "bad.yaml"), "bad.yaml: podPidsLimit"),
+    ],
+)
+def test_options_that_are_wrong_on_any_node_are_bad_input(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    write_cluster(tmp_path)
+    (tmp_path / "bad.yaml").write_text(KUBELET.replace("1024", "many"))
+    done = run("fleet", "cluster.json", *options, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_pods_that_pin_cpus_are_planned_one_by_one(tmp_path: Path) -> None:
     text = text_of(cluster(2, 40))
     options = ("--cpu-manager-policy", "static", "--reserved-cpus", "0")

@@ -49,9 +49,11 @@ def configured(args: argparse.Namespace, sides: Sequence[argparse.Namespace]) ->
     ]
     flags, configurations = [], []
     for side in sides:
-        own = [Configuration([one for path in side.node for one in _documents(path)])]
+        own = Configuration([one for path in side.node for one in _documents(path)])
         flags.append(flags_of(side))
-        configurations.append((*(own if side.node else ()), *chosen))
+        configurations.append((*((own,) if side.node else ()), *chosen))
+        for some in (own, *chosen):
+            _check(flags[-1], some)
     exact = any(_is_static(getattr(one, name)) for one in flags for name in _FLAGS) or any(
         _is_static(document.get(field))
         for some in configurations
@@ -64,6 +66,23 @@ def configured(args: argparse.Namespace, sides: Sequence[argparse.Namespace]) ->
     )
     paths = tuple(tuple(side.node) for side in sides)
     return Configured(tuple(flags), tuple(configurations), paths, exact)
+
+
+_LARGE = b'{"status": {"capacity": {"cpu": "1024", "memory": "16Ti", "pods": "1000"}}}'
+
+
+def _check(flags: Flags, configuration: Configuration) -> None:
+    """Raise BadInputs for options and documents that are wrong on any node: each node of the
+    cluster would be broken by them."""
+    places = ("--", *(place for place, _ in configuration.documents))
+    try:
+        NodeFactory(flags, [Configuration(configuration.documents)]).of(
+            NodeRow("any", "any node", _LARGE, {})
+        )
+    except BadInputs as error:
+        wrong = [one for one in error.faults if one.where.startswith(places)]
+        if wrong:
+            raise BadInputs(wrong) from None
 
 
 _FLAGS = ("cpu_manager_policy", "memory_manager_policy")
