@@ -220,6 +220,60 @@ def test_how_many_more_fit(tmp_path: Path) -> None:
     assert found["totals"]["fit"]["count"] == 4
 
 
+FITS: list[tuple[str, dict[str, Any], dict[str, tuple[int, str]], list[str]]] = [
+    ("Pod", {}, {"a": (8, "cpu"), "b": (8, "cpu"), "off": (0, "unschedulable")}, []),
+    (
+        "Pod",
+        {"nodeSelector": {"pool": "gpu"}, "affinity": {"nodeAffinity": {}}},
+        {"a": (8, "cpu"), "b": (0, "nodeSelector"), "off": (0, "unschedulable")},
+        ["affinity"],
+    ),
+    (
+        "DaemonSet",
+        {},
+        {"a": (1, "daemonSet"), "b": (1, "daemonSet"), "off": (1, "daemonSet")},
+        [],
+    ),
+    (
+        "Pod",
+        {"hostNetwork": True, "volumes": [{"name": "v", "persistentVolumeClaim": {}}]},
+        {"a": (1, "hostPort"), "b": (1, "hostPort"), "off": (0, "unschedulable")},
+        ["volumes"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "more", "wanted", "ignored"), FITS)
+def test_what_limits_a_pod_to_nodes_counts_or_is_named(
+    tmp_path: Path,
+    kind: str,
+    more: dict[str, Any],
+    wanted: dict[str, tuple[int, str]],
+    ignored: list[str],
+) -> None:
+    nodes = [node("a"), node("b"), node("off")]
+    nodes[0]["metadata"]["labels"] = {"pool": "gpu"}
+    nodes[1]["spec"] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    nodes[2]["spec"] = {"unschedulable": True}
+    ports = [{"containerPort": 80}]
+    container = {"name": "c", "image": "x", "ports": ports, "resources": {"requests": {"cpu": "1"}}}
+    claim = {"persistentVolumeClaim": {"claimName": "c"}}
+    more |= {"volumes": [{"name": "v", **claim}]} if "volumes" in more else {}
+    spec = {"containers": [container], **more}
+    document: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+    if kind == "DaemonSet":
+        labels = {"app": "c"}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        selector = {"matchLabels": labels}
+        document = {"apiVersion": "apps/v1", "spec": {"selector": selector, "template": template}}
+    document |= {"kind": kind, "metadata": {"name": "more"}}
+    (tmp_path / "more.json").write_text(json.dumps(document))
+    found = fleet(tmp_path, "-", "--fit", "more.json", stdin=text_of(nodes))
+    fits = {one["name"]: tuple(one["fit"].values()) for one in found["nodes"]}
+    assert fits == wanted
+    assert found["totals"]["fit"]["notConsidered"] == [*ignored, "taints"]
+
+
 def test_bundles_bring_their_configuration(tmp_path: Path) -> None:
     text = text_of([node("node-0")])
     (tmp_path / "c.json").write_text(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.app.fleet.inputs import Configured, configured, fit_pod, read_bundle, yaml_texts
+from qoslet.app.fleet.inputs import Configured, configured, fit_of, read_bundle, yaml_texts
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.plan import Fleet, FleetPlanner, NodeResult, fleet_of
 from qoslet.core.fleet.read import BatchReader, Rows
@@ -19,6 +19,8 @@ from qoslet.host.linux.workers import processors, spread
 
 if TYPE_CHECKING:
     import argparse
+
+    from qoslet.core.fleet.fit import FitRequest
 
 Progress = Callable[[str, int, int | None], None]
 """Takes what is being done, how much of it is done, and how much there is, if that is known."""
@@ -38,15 +40,15 @@ def plan_fleet(
         hint = "kubectl get nodes,pods -A -o json | qoslet fleet -"
         raise BadInput("no cluster given", where="-f", hint=hint)
     chosen = configured(args, sides)
-    pod = fit_pod(args.fit) if args.fit else None
+    fit = fit_of(args.fit) if args.fit else None
     files = files_of(paths, args.recursive)
     jobs = args.jobs or processors()
     cluster = Cluster(chosen.exact)
     _read(cluster, files, args, chosen, jobs, progress)
     if not cluster.nodes:
         raise _nothing(cluster, files)
-    results = _planned(cluster, chosen, jobs, pod, progress)
-    return fleet_of(cluster, results, pod)
+    results = _planned(cluster, chosen, jobs, fit, progress)
+    return fleet_of(cluster, results, fit)
 
 
 def _nothing(cluster: Cluster, files: Sequence[str]) -> BadInputs:
@@ -151,14 +153,14 @@ def _read(
 
 
 def _planned(
-    cluster: Cluster, chosen: Configured, jobs: int, pod: object, progress: Progress
+    cluster: Cluster, chosen: Configured, jobs: int, fit: FitRequest | None, progress: Progress
 ) -> Iterator[NodeResult]:
     """The results of all nodes, in the order of the input."""
     names = list(cluster.nodes)
     parts = [names[at : at + _NODES_AT_ONCE] for at in range(0, len(names), _NODES_AT_ONCE)]
 
     def begin() -> Callable[[list[str]], list[NodeResult]]:
-        planner = FleetPlanner(cluster, chosen.factories(), pod)  # type: ignore[arg-type]
+        planner = FleetPlanner(cluster, chosen.factories(), fit)
         return lambda some: list(planner.results(some))
 
     done = 0

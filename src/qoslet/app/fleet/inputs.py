@@ -10,6 +10,7 @@ from msgspec import Struct
 from qoslet.core.api.documents import Options
 from qoslet.core.api.input.label_selector import label_selector
 from qoslet.core.fleet.cluster import BundledNode
+from qoslet.core.fleet.fit import FitRequest, fit_request
 from qoslet.core.fleet.nodes import Configuration, NodeFactory
 from qoslet.core.fleet.read import NodeRow
 from qoslet.core.node.flags import Flags, flags_of
@@ -116,13 +117,14 @@ def _documents(path: str) -> list[tuple[str, Any]]:
     return found
 
 
-def fit_pod(path: str) -> Pod:
-    """The pod of ``--fit``. Raises BadInputs."""
-    pods = load([path], Options()).pods
-    if len(pods) != 1:
-        message = f"contains {len(pods)} pods"
+def fit_of(path: str) -> FitRequest:
+    """What ``--fit`` asks for. Raises BadInputs."""
+    loaded = load([path], Options(keep_raw=True))
+    if len(loaded.pods) != 1:
+        message = f"contains {len(loaded.pods)} pods"
         raise BadInputs([BadInput(message, where=f"--fit {path}", hint="give one pod or workload")])
-    return pods[0]
+    (pod,) = loaded.pods
+    return fit_request(pod, loaded.raw[pod.uid]["spec"])
 
 
 def read_bundle(path: str, chosen: Configured) -> tuple[BundledNode, list[Pod]]:

@@ -1,21 +1,74 @@
 """How many more of a pod a node takes, as the scheduler counts: requests against allocatable.
 
-Source: kube-scheduler NodeResourcesFit (fit.go fitsRequest). Taints, affinity, topology and volumes
-are not considered; an unschedulable node takes none.
+Source: kube-scheduler NodeResourcesFit (fit.go fitsRequest), NodeAffinity (nodeSelector), NodePorts;
+DaemonSet controller (one pod a node, cordoned ones too). What else limits where a pod runs is
+named, not considered.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.outcome import Amounts, NodePlanner, Outcome, amounts
+from qoslet.core.fleet.read import NodeRow
 from qoslet.core.resources.admission import supports_os
 
 UNSCHEDULABLE = "unschedulable"
 """What binds on a node that was cordoned."""
 SYSTEM = "os"
 """What binds on a node of another operating system."""
+SELECTOR = "nodeSelector"
+"""What binds on a node without the labels that the pod asks for."""
+DAEMON_SET = "daemonSet"
+"""What binds where a DaemonSet runs its one pod."""
+HOST_PORT = "hostPort"
+"""What binds where a pod takes a port of the node: two of them cannot."""
+TAINTS = "taints"
+
+_LIMITING = ("affinity", "topologySpreadConstraints", "resourceClaims", "runtimeClassName")
+
+
+class FitRequest(Struct, frozen=True):
+    """The pod that is to fit, the labels that its nodes need, what else allows only one of it on a
+    node, and the fields of its spec that limit where it runs and are not considered."""
+
+    pod: Pod
+    labels: Mapping[str, str] = {}
+    single: str = ""
+    ignored: tuple[str, ...] = ()
+
+
+def fit_request(pod: Pod, spec: Mapping[str, Any]) -> FitRequest:
+    """What is to fit, from a pod and the spec that it was read from."""
+    selector = spec.get("nodeSelector")
+    labels = {str(key): str(value) for key, value in selector.items()} if selector else {}
+    single = HOST_PORT if any(_host_ports(spec)) else ""
+    if pod.controller is not None and pod.controller[0] == "DaemonSet":
+        single = DAEMON_SET
+    return FitRequest(pod, labels, single, tuple(_ignored(spec)))
+
+
+def _host_ports(spec: Mapping[str, Any]) -> Iterator[int]:
+    """The ports of the node that a pod takes."""
+    for container in spec.get("containers") or ():
+        for port in container.get("ports") or ():
+            # in the node's network a container's port is one of the node
+            found = port.get("hostPort") or (spec.get("hostNetwork") and port.get("containerPort"))
+            if found:
+                yield int(found)
+
+
+def _ignored(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The fields that limit where a pod runs and are not considered."""
+    yield from (name for name in _LIMITING if spec.get(name))
+    if any(
+        "persistentVolumeClaim" in one or "ephemeral" in one for one in spec.get("volumes") or ()
+    ):
+        yield "volumes"
 
 
 class Fit(Struct, frozen=True, gc=False):
@@ -27,26 +80,39 @@ class Fit(Struct, frozen=True, gc=False):
 
 
 class Fitter:
-    """Fits one pod on nodes that are equal but for their names."""
+    """Fits one pod on nodes that are equal but for their names and labels."""
 
-    def __init__(self, planner: NodePlanner, pod: Pod) -> None:
-        node = planner.node
-        self._suits = supports_os(pod, node.os)
-        template = planner.planner.templates.of(pod)
+    def __init__(self, planner: NodePlanner, request: FitRequest) -> None:
+        self._request = request
+        self._suits = supports_os(request.pod, planner.node.os)
+        template = planner.planner.templates.of(request.pod)
         self._needs = {"pods": 1, **amounts(template.sums.requests)}
         self._room = dict(schedulable(planner))
 
-    def fit(self, outcome: Outcome, unschedulable: bool) -> Fit:
+    def fit(self, outcome: Outcome, row: NodeRow) -> Fit:
         """How many more fit on a node."""
-        if unschedulable or not self._suits:
-            return Fit(0, UNSCHEDULABLE if unschedulable else SYSTEM)
+        refused = self._refused(row)
+        if refused:
+            return Fit(0, refused)
         used = {**outcome.requested, "pods": outcome.pods}
         rooms = [
             (max(0, self._room.get(name, 0) - used.get(name, 0)) // amount, name)
             for name, amount in self._needs.items()
             if amount > 0
         ]
+        if self._request.single:
+            rooms.append((1, self._request.single))
         return Fit(*min(rooms))
+
+    def _refused(self, row: NodeRow) -> str:
+        """Why the node takes none, whatever room it has; empty where it takes some."""
+        request = self._request
+        if row.unschedulable and request.single != DAEMON_SET:
+            return UNSCHEDULABLE
+        if not self._suits:
+            return SYSTEM
+        fits = all(row.labels.get(key) == value for key, value in request.labels.items())
+        return "" if fits else SELECTOR
 
 
 def schedulable(planner: NodePlanner) -> Amounts:

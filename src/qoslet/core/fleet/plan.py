@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.change import ChangePlanner, NodeChange, PairStore
 from qoslet.core.fleet.cluster import Cluster
-from qoslet.core.fleet.fit import Fit, Fitter
+from qoslet.core.fleet.fit import TAINTS, Fit, FitRequest, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
 from qoslet.core.fleet.outcome import NodePlanner, Outcome
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
@@ -43,6 +42,8 @@ class Fleet(Struct, frozen=True):
     ended: int
     shapes: int
     fit_pod: str = ""
+    fit_ignored: tuple[str, ...] = ()
+    """What limits where that pod runs and is not considered."""
 
     @property
     def is_valid(self) -> bool:
@@ -51,14 +52,14 @@ class Fleet(Struct, frozen=True):
 
 
 class FleetPlanner:
-    """Plans the nodes of a cluster. ``factories`` are one or two sides; ``pod`` is to be fitted."""
+    """Plans the nodes of a cluster. ``factories`` are one or two sides; ``fit`` is what is to fit."""
 
     def __init__(
-        self, cluster: Cluster, factories: Sequence[NodeFactory], pod: Pod | None = None
+        self, cluster: Cluster, factories: Sequence[NodeFactory], fit: FitRequest | None = None
     ) -> None:
         self._cluster = cluster
         self._factories = factories
-        self._pod = pod
+        self._fit = fit
         self.templates = TemplateStore()
         self._pairs = PairStore()
         self._nodes: dict[str, NodePlanner] = {}
@@ -86,7 +87,7 @@ class FleetPlanner:
             change = (
                 ChangePlanner(planners[0], planners[1], self._pairs) if len(planners) > 1 else None
             )
-            fitter = Fitter(planners[0], self._pod) if self._pod is not None else None
+            fitter = Fitter(planners[0], self._fit) if self._fit is not None else None
             return self._planned(name, found, planners, change, fitter)
         try:
             found = [one.of(self._cluster.nodes[name]) for one in self._factories]
@@ -122,10 +123,10 @@ class FleetPlanner:
             if change is None:
                 change = self._changes[pair] = ChangePlanner(planners[0], planners[1], self._pairs)
         fitter = None
-        if self._pod is not None:
+        if self._fit is not None:
             fitter = self._fitters.get(found[0].kind)
             if fitter is None:
-                fitter = self._fitters[found[0].kind] = Fitter(planners[0], self._pod)
+                fitter = self._fitters[found[0].kind] = Fitter(planners[0], self._fit)
         return planners, change, fitter
 
     def _planned(
@@ -150,7 +151,7 @@ class FleetPlanner:
             outcome,
             standings[1].outcome if change is not None else None,
             change.compare(*standings) if change is not None else None,
-            fitter.fit(outcome, row.unschedulable) if fitter is not None else None,
+            fitter.fit(outcome, row) if fitter is not None else None,
         )
 
     def _broken(self, name: str, problems: Sequence[Problem]) -> NodeResult:
@@ -165,7 +166,7 @@ def _unread(fault: BadInput, where: str) -> Problem:
     return Problem("error", place, fault.message, fault.hint, ProblemCode.UNREAD)
 
 
-def fleet_of(cluster: Cluster, results: Iterable[NodeResult], pod: Pod | None) -> Fleet:
+def fleet_of(cluster: Cluster, results: Iterable[NodeResult], fit: FitRequest | None) -> Fleet:
     """The answer of what was read and planned. The results' problems are counted and told once."""
     from msgspec.structs import replace
 
@@ -180,7 +181,7 @@ def fleet_of(cluster: Cluster, results: Iterable[NodeResult], pod: Pod | None) -
         count = len(outcome.problems)
         outcome = replace(outcome, problem_count=count, problems=())
         nodes.append(replace(one, outcome=outcome, after=after))
-    for row in _input_rows(cluster, pod):
+    for row in _input_rows(cluster):
         problems.add(row[0], row[1])
     return Fleet(
         tuple(nodes),
@@ -192,11 +193,18 @@ def fleet_of(cluster: Cluster, results: Iterable[NodeResult], pod: Pod | None) -
         cluster.unscheduled,
         cluster.ended,
         len(cluster.shapes.pods),
-        "" if pod is None else pod.key,
+        "" if fit is None else fit.pod.key,
+        () if fit is None else _ignored(cluster, fit),
     )
 
 
-def _input_rows(cluster: Cluster, pod: Pod | None) -> Iterator[tuple[Problem, str | None]]:
+def _ignored(cluster: Cluster, fit: FitRequest) -> tuple[str, ...]:
+    """What is not considered of the pod and of the nodes."""
+    tainted = any(row.tainted for row in cluster.nodes.values())
+    return (*fit.ignored, *((TAINTS,) if tainted else ()))
+
+
+def _input_rows(cluster: Cluster) -> Iterator[tuple[Problem, str | None]]:
     """What is to be said of the input as a whole."""
     for name, count in cluster.homeless().items():
         pods = "1 pod is" if count == 1 else f"{count} pods are"
@@ -206,11 +214,3 @@ def _input_rows(cluster: Cluster, pod: Pod | None) -> Iterator[tuple[Problem, st
     for kind, count in sorted(cluster.skipped.items()):
         message = f"{count} skipped: a fleet is nodes and the pods on them"
         yield Problem("info", kind, message, ""), None
-    if pod is None:
-        return
-    if any(row.tainted for row in cluster.nodes.values()):
-        message = "taints are not considered: some nodes have them"
-        yield (
-            Problem("info", f"--fit {pod.key}", message, "leave such nodes out of the input"),
-            None,
-        )

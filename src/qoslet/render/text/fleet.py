@@ -70,6 +70,8 @@ def _what_if(fleet: Fleet) -> Iterator[str]:
         )
         count = sum(one.count for one in fits)
         yield f"{count:,} more of {printable(fleet.fit_pod)} fit; what binds: {binding}"
+        if fleet.fit_ignored:
+            yield f"not considered: {', '.join(fleet.fit_ignored)}"
 
 
 def _amount(name: str, amount: int) -> str:

@@ -60,7 +60,7 @@ def totals(fleet: Fleet) -> Document:
         found["changes"] = _sums(changes)
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
-        found["fit"] = _fits(fleet.fit_pod, fits)
+        found["fit"] = {**_fits(fleet.fit_pod, fits), "notConsidered": list(fleet.fit_ignored)}
     return found
 
 

@@ -83,7 +83,10 @@ def _tiles(fleet: Fleet) -> Iterator[str]:
         yield _tile(f"{worse:,} / {better:,}", "values worse / better on the other side")
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
-        yield _tile(f"{sum(one.count for one in fits):,}", f"more of {_safe(fleet.fit_pod)} fit")
+        about = f"more of {_safe(fleet.fit_pod)} fit"
+        if fleet.fit_ignored:
+            about += f"; not considered: {', '.join(fleet.fit_ignored)}"
+        yield _tile(f"{sum(one.count for one in fits):,}", about)
     yield _tile(f"{fleet.unscheduled:,}", "pods without a node")
     yield "</div>"
 
