@@ -325,6 +325,18 @@ def test_a_page_escapes_hostile_names(tmp_path: Path) -> None:
     assert page.count("<svg") == page.count("</svg>") == 3
 
 
+def test_a_page_draws_protection_and_throttled_containers(tmp_path: Path) -> None:
+    write_cluster(tmp_path)
+    options = ("--memory-qos", "1.36", "--feature-gates", "MemoryQoS=true", "-o", "html")
+    done = run("fleet", "cluster.json", *options, folder=tmp_path)
+    assert "<h2>Throttled containers</h2>" in done.stdout
+    plain = run("fleet", "cluster.json", "--memory-qos", "off", "-o", "html", folder=tmp_path)
+    assert "<h2>Throttled" not in plain.stdout
+    assert "<h2>Protection" not in plain.stdout
+    design = run("fleet", "cluster.json", "--memory-qos", "1.27", "-o", "html", folder=tmp_path)
+    assert "<h2>Protection that pods claim</h2>" in design.stdout
+
+
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_tables_for_notebooks(tmp_path: Path, form: str) -> None:
     write_cluster(tmp_path)

@@ -44,6 +44,8 @@ def page(fleet: Fleet) -> str:
         "<h2>Memory margin above the eviction threshold</h2>",
         "<p>What is left when every pod uses its memory request, as a part of allocatable.</p>",
         _bars(_margins(fleet), "nodes"),
+        *_protection(fleet),
+        *_throttled(fleet),
         *_cpu(fleet),
         "<h2>Nodes</h2>",
         *_nodes(fleet),
@@ -130,6 +132,39 @@ def _margins(fleet: Fleet) -> list[tuple[str, int]]:
             part = one.outcome.at_requests * 100 / memory
             counts[sum(part >= bound for bound in bounds)] += 1
     return list(zip(names, counts, strict=True))
+
+
+def _protection(fleet: Fleet) -> Iterator[str]:
+    """Nodes by what their pods claim of protection, against what kubepods holds."""
+    claiming = [one.outcome for one in fleet.nodes if one.outcome.claimed]
+    if not claiming:
+        return
+    yield "<h2>Protection that pods claim</h2>"
+    yield "<p>memory.min and memory.low of all pods, as a part of what kubepods has: above 100% some have no effect.</p>"
+    bounds = (50, 80, 100)
+    names = ["up to 50%", "50 to 80%", "80 to 100%", "above 100%"]
+    counts = [0] * len(names)
+    for one in claiming:
+        parts = [
+            claim * 100 / one.held[file] if one.held.get(file) else 101.0
+            for file, claim in one.claimed.items()
+        ]
+        counts[sum(max(parts) > bound for bound in bounds)] += 1
+    yield _bars(list(zip(names, counts, strict=True)), "nodes")
+
+
+def _throttled(fleet: Fleet) -> Iterator[str]:
+    """Nodes by how many of their containers are throttled."""
+    if not any(one.outcome.throttled for one in fleet.nodes):
+        return
+    yield "<h2>Throttled containers</h2>"
+    yield "<p>Containers whose memory.high is met before a memory.max, by node.</p>"
+    bounds = (1, 6, 21)
+    names = ["none", "1 to 5", "6 to 20", "21 and more"]
+    counts = [0] * len(names)
+    for one in fleet.nodes:
+        counts[sum(one.outcome.throttled >= bound for bound in bounds)] += 1
+    yield _bars(list(zip(names, counts, strict=True)), "nodes")
 
 
 def _cpu(fleet: Fleet) -> Iterator[str]:
