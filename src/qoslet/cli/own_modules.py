@@ -20,40 +20,41 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
 _TAIL = f".{sys.implementation.cache_tag}.pyc"
+_BY_TIME = MAGIC_NUMBER + bytes(4)
+_WORD = 0xFFFFFFFF
 _MOST = 1 << 16
 """Bytes of a compiled form that one read gives; a longer one is Python's to load."""
 
 
-def _compiled(path: str) -> str:
-    """Where Python keeps the compiled form of a source file."""
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/__pycache__/{name[:-3]}{_TAIL}"
-
-
 class _Loader(SourceFileLoader):
-    """Python's loader, which skips what the finder knows already."""
+    """Python's loader, which skips what the finder knows already. ``compiled`` is where Python keeps
+    the compiled form of the ``source``."""
 
-    def __init__(self, name: str, path: str, source: os.stat_result) -> None:
-        super().__init__(name, path)
-        self._head = MAGIC_NUMBER + bytes(4)
-        for number in (int(source.st_mtime), source.st_size):
-            self._head += (number & 0xFFFFFFFF).to_bytes(4, "little")
+    def __init__(self, name: str, path: str, compiled: str, source: os.stat_result) -> None:
+        self.name, self.path = name, path
+        self._compiled, self._source = compiled, source
 
     def get_code(self, fullname: str) -> CodeType | None:
         """The module's code: the compiled form, where it is that of the source as it is now."""
         try:
-            descriptor = os.open(_compiled(self.path), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._compiled, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 data = os.read(descriptor, _MOST)
             finally:
                 os.close(descriptor)
         except OSError:
             return super().get_code(fullname)
-        if data[:16] != self._head or len(data) == _MOST:
+        if data[:8] != _BY_TIME or not self._is_of_source(data[8:16]) or len(data) == _MOST:
             return super().get_code(fullname)
         code: CodeType = loads(memoryview(data)[16:])
         _fix_co_filename(code, self.path)
         return code
+
+    def _is_of_source(self, stamp: bytes) -> bool:
+        """Whether a compiled form's time and size are those of the source."""
+        source = self._source
+        written = (source.st_size & _WORD) << 32 | int(source.st_mtime) & _WORD
+        return int.from_bytes(stamp, "little") == written
 
 
 class _Finder:
@@ -68,14 +69,17 @@ class _Finder:
         """Where a module is; None where Python is to look for it."""
         if not name.startswith(self._begin) or path is None or len(path) != 1:
             return None
-        place = f"{path[0]}/{name.rpartition('.')[2]}"
-        for file, package in ((f"{place}.py", False), (f"{place}/__init__.py", True)):
+        folder, leaf = path[0], name.rpartition(".")[2]
+        for place, file, package in ((folder, leaf, False), (f"{folder}/{leaf}", "__init__", True)):
+            origin = f"{place}/{file}.py"
             try:
-                source = os.stat(file)
+                source = os.stat(origin)
             except OSError:
                 continue
-            spec = ModuleSpec(name, _Loader(name, file, source), origin=file, is_package=package)
-            spec.has_location, spec.cached = True, _compiled(file)
+            compiled = f"{place}/__pycache__/{file}{_TAIL}"
+            loader = _Loader(name, origin, compiled, source)
+            spec = ModuleSpec(name, loader, origin=origin, is_package=package)
+            spec.has_location, spec.cached = True, compiled
             if package:
                 spec.submodule_search_locations = [place]
             return spec

@@ -24,6 +24,7 @@ class LatePattern:
     """A pattern that is compiled at its first use: most values are plain numbers and need none."""
 
     match: Callable[[str], re.Match[str] | None]
+    fullmatch: Callable[[str], re.Match[str] | None]
     finditer: Callable[[str], Iterator[re.Match[str]]]
 
     def __init__(self, text: str, flags: int = 0) -> None:
@@ -32,7 +33,8 @@ class LatePattern:
 
     def __getattr__(self, name: str) -> object:
         compiled = re.compile(self._text, self._flags)
-        self.match, self.finditer = compiled.match, compiled.finditer
+        self.match, self.fullmatch = compiled.match, compiled.fullmatch
+        self.finditer = compiled.finditer
         return getattr(compiled, name)
 
 
@@ -73,7 +75,7 @@ def _value(digits: str) -> int:
 
 def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
     """kstrtoull, kstrtoll or kstrtoint: the number, or the error."""
-    if plain(text) and bits == 64:
+    if bits == 64 and plain(text[1:] if signed and text[:1] == "-" else text):
         return int(text)
     match = _KSTRTO.match(text)
     if match is None or (match[1] == "-" and not signed):

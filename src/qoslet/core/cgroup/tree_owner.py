@@ -6,8 +6,9 @@ a container's scope ``PREFIX-ID.scope``; systemd.special(7).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+
+from qoslet.core.cgroup.kernel_numbers import LatePattern
 
 KUBELET = "a kubelet"
 
@@ -17,10 +18,10 @@ _RUNTIMES = {
     "docker": "Docker",
     "libpod": "Podman",
 }
-_SCOPE = re.compile(rf"({'|'.join(_RUNTIMES)})-[0-9a-f]{{64}}\.scope")
+_SCOPE = LatePattern(rf"({'|'.join(_RUNTIMES)})-[0-9a-f]{{64}}\.scope")
 _SYSTEMD = ("system.slice", "user.slice", "machine.slice", "init.scope")
 _ROOTS = {"docker": "Docker", "libpod_parent": "Podman", "k8s.io": "containerd"}
-_KUBELETS = re.compile(r"(kubelet(-[0-9a-z]+)?-)?kubepods(\.slice)?")
+_KUBELETS = LatePattern(r"(kubelet(-[0-9a-z]+)?-)?kubepods(\.slice)?")
 
 
 def tree_owner(root: str, below: Iterable[str] = ()) -> str:

@@ -21,6 +21,9 @@ KEPT = 48
 FEW = 8
 """Those that a reader keeps: it looks at a group and goes on."""
 
+LEAF_LINKS = 2
+"""Links of a group without groups below: its name and its own dot."""
+
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -276,9 +279,14 @@ class MountedTree:
 
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
+        facts = self._facts(path)
+        return None if facts is None else facts.st_ino
+
+    def _facts(self, path: str) -> os.stat_result | None:
+        """What the kernel says of a group by its name, None where there is none."""
         mount = self.fd("") if self._mount is None else self._mount
         try:
-            return os.stat(path[1:] or ".", dir_fd=mount, follow_symlinks=False).st_ino
+            return os.stat(path[1:] or ".", dir_fd=mount, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
@@ -288,9 +296,11 @@ class MountedTree:
 
     def below(self, path: str) -> dict[str, int]:
         """The group and all below it with their inodes; empty where it is absent."""
-        inode = self.identity(path)
-        found = {} if inode is None else {path: inode}
-        waiting = [*found]
+        top = self._facts(path)
+        if top is None:
+            return {}
+        found = {path: top.st_ino}
+        waiting = [path] if top.st_nlink != LEAF_LINKS else []
         while waiting:
             group = waiting.pop()
             try:
@@ -310,8 +320,7 @@ class MountedTree:
                             continue
                         below = prefix + one.name
                         found[below] = facts.st_ino
-                        # a group without groups below has two links: its name and its own dot
-                        if facts.st_nlink != 2:
+                        if facts.st_nlink != LEAF_LINKS:
                             waiting.append(below)
             finally:
                 os.close(descriptor)

@@ -17,7 +17,7 @@ from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import PLANNED_CONTROLLERS
 from qoslet.host.cgroupfs.observe.process_origin import foreign_processes
 from qoslet.host.linux.descriptors import EXHAUSTED
-from qoslet.host.linux.openat import checked
+from qoslet.host.linux.openat import LEAF_LINKS, checked
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -130,7 +130,7 @@ class CgroupReader:
             text = _text(directory, file, group.unread)
             if text is not None:
                 group.values[file] = text
-        if below and status.st_nlink != 2:
+        if below and status.st_nlink != LEAF_LINKS:
             group.children.update(_children(directory))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from stat import S_ISDIR
 from typing import NamedTuple
 
 from qoslet.core.cgroup.interface_files import KNOBS, controller
@@ -17,6 +18,7 @@ from qoslet.host.cgroupfs.reclaim import can_reclaim
 from qoslet.host.linux.descriptors import EXHAUSTED, are_few
 from qoslet.host.linux.openat import (
     FEW,
+    LEAF_LINKS,
     MountedTree,
     checked,
     file_name,
@@ -26,6 +28,8 @@ from qoslet.host.linux.openat import (
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ASKED = 8
+"""Cgroups that are asked for by name: a list of all costs as much as eight questions."""
 
 
 class _Place(NamedTuple):
@@ -146,7 +150,8 @@ class CgroupObserver:
         names: set[str] = set()
         for directory in there[:1] if values else there:
             try:
-                if os.stat(directory).st_nlink == 2:
+                below = os.stat(directory).st_nlink - LEAF_LINKS
+                if below == 0 or (below == len(names) <= _ASKED and _has_all(directory, names)):
                     continue
                 with os.scandir(directory) as entries:
                     names.update(one.name for one in entries if one.is_dir(follow_symlinks=False))
@@ -252,6 +257,15 @@ def _open_below(directory: int | None, name: str) -> int | None:
         if error.errno in EXHAUSTED:
             raise
         return None
+
+
+def _has_all(directory: int, names: Iterable[str]) -> bool:
+    """Whether all names are directories there."""
+    try:
+        facts = [os.stat(name, dir_fd=directory, follow_symlinks=False) for name in names]
+    except FileNotFoundError:
+        return False
+    return all(S_ISDIR(one.st_mode) for one in facts)
 
 
 def _close(directories: Iterable[int | None]) -> None:

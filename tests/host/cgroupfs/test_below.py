@@ -1,0 +1,65 @@
+"""Groups below a group, in hierarchies that may differ: none is overlooked for the sake of speed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
+from qoslet.host.linux.openat import MountedTree
+
+V1 = ("memory", "cpu")
+
+
+def observed(tmp_path: Path, memory: tuple[str, ...], cpu: tuple[str, ...]) -> list[str]:
+    """The paths below /q; names ending in ``.file`` are files of that hierarchy, no groups."""
+    for controller, names in zip(V1, (memory, cpu), strict=True):
+        top = tmp_path / controller / "q"
+        for folder in (top, *(top / name for name in names if not name.endswith(".file"))):
+            folder.mkdir(parents=True)
+            (folder / "cgroup.procs").write_text("")
+        for name in names:
+            if name.endswith(".file"):
+                (top / name.removesuffix(".file")).write_text("")
+    observer = CgroupObserver("v1", {name: str(tmp_path / name) for name in V1})
+    return sorted(observer.observe("/q", values=False).cgroups)
+
+
+@pytest.mark.parametrize(
+    ("memory", "cpu", "names"),
+    [
+        (("a", "b"), ("a", "b"), ["a", "b"]),
+        (("a",), ("b",), ["a", "b"]),
+        ((), ("b",), ["b"]),
+        (("a",), (), ["a"]),
+        (("a",), ("a.file", "b"), ["a", "b"]),
+        (tuple(f"g{n}" for n in range(9)), ("g0",), [f"g{n}" for n in range(9)]),
+    ],
+)
+def test_groups_of_every_hierarchy_are_observed(
+    tmp_path: Path, memory: tuple[str, ...], cpu: tuple[str, ...], names: list[str]
+) -> None:
+    assert observed(tmp_path, memory, cpu) == ["/q", *(f"/q/{name}" for name in names)]
+
+
+def test_a_group_without_groups_below_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "q" / "a").mkdir(parents=True)
+    listed: list[int] = []
+    scan = os.scandir
+
+    def counted(folder: int) -> object:
+        listed.append(folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    tree = MountedTree(str(tmp_path))
+    assert list(tree.below("/q/a")) == ["/q/a"]
+    assert not listed
+    assert list(tree.below("/q")) == ["/q", "/q/a"]
+    assert len(listed) == 1
+    assert tree.below("/absent") == {}
+    tree.close()
