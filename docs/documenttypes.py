@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,15 @@ HEAD = '''"""The {kind} document as types. Written by ``docs.documenttypes`` fro
 from __future__ import annotations
 
 from typing import {names}
+{more}'''
+
+RULES = '''"""The ids of rules as a type. Written by ``docs.documenttypes`` from the schema of a plan."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+RuleId = Literal[{ids}]
 '''
 
 _PLAIN = {
@@ -81,6 +91,8 @@ class Types:
             return _title(self._kind, name) if "properties" in target else self._hint(target, title)
         if "const" in part:
             return f"Literal[{part['const']!r}]"
+        if part.get("enum") == rule_ids():
+            return "RuleId"
         if "enum" in part:
             return f"Literal[{', '.join(map(repr, part['enum']))}]"
         for key in ("anyOf", "oneOf"):
@@ -104,15 +116,34 @@ class Types:
         return _PLAIN[kind]
 
 
+def schema_of(kind: str) -> dict[str, Any]:
+    """The published schema of a document."""
+    path = ROOT / "src" / "qoslet" / "schema" / f"{kind}.json"
+    schema: dict[str, Any] = json.loads(path.read_text())
+    return schema
+
+
+@cache
+def rule_ids() -> list[str]:
+    """Every rule, which several documents name."""
+    ids: list[str] = schema_of("plan")["$defs"]["rule"]["enum"]
+    return ids
+
+
 def text(kind: str) -> str:
     """The module of one document, before formatting."""
-    schema = json.loads((ROOT / "src" / "qoslet" / "schema" / f"{kind}.json").read_text())
-    blocks = Types(kind, schema).write()
-    words = ("Any", "Literal", "NotRequired", "TypedDict")
-    used = [word for word in words if any(re.search(rf"\b{word}\b", block) for block in blocks)]
-    return "\n\n".join([HEAD.format(kind=kind, names=", ".join(used)), *blocks])
+    if kind == "rules":
+        return RULES.format(ids=", ".join(map(repr, rule_ids())))
+    blocks = Types(kind, schema_of(kind)).write()
+
+    def names(word: str) -> bool:
+        return any(re.search(rf"\b{word}\b", block) for block in blocks)
+
+    used = filter(names, ("Any", "Literal", "NotRequired", "TypedDict"))
+    more = "\nfrom qoslet.render.documents.types.rules import RuleId\n" if names("RuleId") else ""
+    return "\n\n".join([HEAD.format(kind=kind, names=", ".join(used), more=more), *blocks])
 
 
 if __name__ == "__main__":
-    for each in KINDS:
+    for each in (*KINDS, "rules"):
         (FOLDER / f"{each}.py").write_text(text(each), encoding="utf-8")

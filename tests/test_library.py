@@ -200,7 +200,7 @@ def test_convert_takes_its_options_as_one_value() -> None:
 
 def test_the_types_of_documents_are_those_of_the_schemas() -> None:
     folder = REPO / "src" / "qoslet" / "render" / "documents" / "types"
-    for kind in documenttypes.KINDS:
+    for kind in (*documenttypes.KINDS, "rules"):
         written = (folder / f"{kind}.py").read_text(encoding="utf-8")
         assert ast.dump(ast.parse(documenttypes.text(kind))) == ast.dump(ast.parse(written)), kind
 
