@@ -53,7 +53,7 @@ def test_a_custom_resource_is_skipped_with_a_row(api: str, kind: str) -> None:
     assert (row.severity, row.hint) == ("info", "")
     group = api.rpartition("/")[0]
     assert row.message == f"{kind} ({group}) skipped: a custom resource without a pod template"
-    assert row.where == f"f.json: {kind} default/web"
+    assert row.where == f"f.json: {kind} web"
 
 
 def test_a_kind_has_one_row_however_many_there_are() -> None:
@@ -63,7 +63,7 @@ def test_a_kind_has_one_row_however_many_there_are() -> None:
         "Monitor (a.example, 4 of them)",
         "Monitor (b.example)",
     ]
-    assert rows[0].where == "f.json: Monitor default/a"
+    assert rows[0].where == "f.json: Monitor a"
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,45 @@ def test_knative_names_containers_that_have_no_name() -> None:
     assert names(image, {**image, "name": "side"}, image) == [
         "user-container-0",
         "side",
-        "user-container-2",
+        "user-container-1",
     ]
+    taken = {**image, "name": "user-container-0"}
+    assert names(image, taken) == ["user-container-1", "user-container-0"]
     other = custom("a.example/v1", "Service", {"template": {"spec": {"containers": [image]}}})
     (fault,) = faults_of(other)
     assert fault.where.endswith("spec.template.spec.containers[0].name")
+
+
+def test_knative_names_init_containers_and_probes_the_port_served() -> None:
+    image = {"image": "registry.example/a:1"}
+    ready = {**image, "readinessProbe": {"periodSeconds": 1}}
+
+    def template(*containers: Any, init: int) -> dict[str, Any]:
+        pod = {"containers": list(containers), "initContainers": [image] * init}
+        return custom("serving.knative.dev/v1", "Service", {"template": {"spec": pod}})
+
+    (one,) = pods_of(template(ready, init=1))
+    assert {each.name for each in one.containers} == {"init-container", "user-container"}
+    (two,) = pods_of(template(image, init=2))
+    assert {each.name for each in two.containers} == {
+        "init-container-0",
+        "init-container-1",
+        "user-container",
+    }
+    (fault,) = faults_of(template(ready, image, init=0))
+    assert fault.where.endswith("containers[0].readinessProbe")
+    assert fault.message == "has no handler"
+
+
+def test_objects_outside_namespaces_are_named_without_one() -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader"}}
+    of_cluster, of_namespace = {**role, "kind": "ClusterRole"}, {**role, "kind": "Role"}
+    issuer = custom("cert-manager.io/v1", "ClusterIssuer")
+    assert [row.where for row in skipped(of_cluster, of_namespace, issuer)] == [
+        "f.json: ClusterRole reader",
+        "f.json: Role default/reader",
+        "f.json: ClusterIssuer web",
+    ]
 
 
 @pytest.mark.parametrize("handler", ["httpGet", "tcpSocket", "grpc"])
@@ -223,7 +257,7 @@ def test_a_typo_is_one_in_the_groups_of_kubernetes_only(api: str, kind: str, hin
 def test_custom_resources_alone_are_no_pods() -> None:
     monitor = custom("monitoring.coreos.com/v1", "ServiceMonitor")
     (fault,) = faults_of(monitor)
-    assert "no pod in the input: f.json: ServiceMonitor default/web skipped" in str(fault)
+    assert "no pod in the input: f.json: ServiceMonitor web skipped" in str(fault)
 
 
 def test_a_generated_name_begins_as_it_is_given() -> None:

@@ -42,6 +42,20 @@ def test_a_number_that_nobody_reads_is_a_fault_only_where_all_is_kept(make: Any)
     assert fault.where == "f.json"
 
 
+def test_a_null_quantity_is_zero_and_said() -> None:
+    """k8s.io/apimachinery pkg/api/resource/quantity.go UnmarshalJSON."""
+    document = pod("web", container(**asks({"cpu": None, "memory": "1Gi"})))
+    result = pods_from(json_documents(json.dumps(document).encode(), "f.json"), Options())
+    requests = result.pods[0].containers[0].resources.requests
+    assert {name: amount.value for name, amount in requests.items()} == {
+        "cpu": 0,
+        "memory": 1 << 30,
+    }
+    (row,) = result.problems
+    assert row.where.endswith("resources.requests.cpu")
+    assert row.message == "null is read as 0, as the API server does"
+
+
 # --- JSON text --------------------------------------------------------------------------------
 
 

@@ -66,6 +66,10 @@ EXEC = {"exec": {"command": ["true"]}}
 HTTP = {"path": "/", "port": 80}
 
 REFUSED = [
+    (f"{A}.command", "sleep 1", "command"),
+    (f"{A}.command", ["sleep", 1], "command[1]"),
+    (f"{A}.args", {"a": "b"}, "args"),
+    (f"{A}.workingDir", 1, "workingDir"),
     (f"{INIT}.restartPolicy", "Sometimes", ".restartPolicy"),
     (f"{INIT}.restartPolicy", "always", ".restartPolicy"),
     (f"{A}.restartPolicy", "Sometimes", ".restartPolicy"),
@@ -261,6 +265,8 @@ TAKEN: list[tuple[str, Any]] = [
     (f"{INIT}.restartPolicy", "OnFailure"),
     (f"{A}.restartPolicy", "Never"),
     (f"{A}.image", None),
+    (f"{A}.command", ["sleep", None]),
+    (f"{A}.args", None),
     (f"{A}.imagePullPolicy", ""),
     (f"{A}.ports", [{"containerPort": 80, "protocol": "SCTP", "name": "http-2", "hostIP": ""}]),
     (f"{A}.ports", [{"containerPort": 53, "hostPort": 53, "protocol": p} for p in ("TCP", "UDP")]),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -123,6 +126,25 @@ def test_every_bad_file_of_a_directory_is_one_line(tmp_path: Path) -> None:
         ("f.yaml", "broken YAML: did not find expected node content"),
         ("g.yaml", "is UTF-16"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (gzip.compress(POD.encode()), "is compressed with gzip"),
+        (bz2.compress(POD.encode()), "is compressed with bzip2"),
+        (lzma.compress(POD.encode()), "is compressed with xz"),
+        (b"\x28\xb5\x2f\xfd\x04", "is compressed with zstd"),
+        (POD.encode("utf-16"), "is UTF-16"),
+        (POD.encode("utf-32"), "is UTF-32"),
+        (b"\0\0\xfe\xff" + POD.encode("utf-32-be"), "is UTF-32"),
+    ],
+)
+def test_files_in_another_form_are_named(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "pods.yaml").write_bytes(data)
+    (fault,) = faults(tmp_path / "pods.yaml")
+    assert fault.message == message
+    assert ("| qoslet plan" in fault.hint) is ("compressed" in message)
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,9 @@ def _amounts(
         fault = name_fault(name, level)
         if fault:
             faults.append(FieldFault(place, *fault))
+        if bytes(raw) == b"null":
+            hint = "set a value or remove the field"
+            notes.append(FieldFault(place, "null is read as 0, as the API server does", hint))
         try:
             amount = _quantity(bytes(raw))
             _sensible(name, amount)
@@ -202,7 +205,7 @@ def _quantity(raw: bytes) -> Quantity:
     elif first in b"-0123456789":
         text = raw.decode()
     elif raw == b"null":
-        raise QuantityError("has no value")
+        text = "0"
     else:
         raise QuantityError(f"must be a quantity, is {_type_of(raw) or 'broken JSON'}")
     try:
@@ -240,8 +243,6 @@ _SLIPS = {"k": "Ki or k", "m": "Mi or M", "g": "Gi or G", "t": "Ti or T", "p": "
 
 def _quantity_hint(name: str, raw: bytes) -> str:
     suffix = raw.decode(errors="replace").strip('" ').lstrip("+-0123456789.").strip().lower()
-    if raw == b"null":
-        return "set a value or remove the field"
     if suffix.removesuffix("b").removesuffix("i") in _SLIPS and name != "cpu":
         return f"did you mean {_SLIPS[suffix[0]]}?"
     if name == "cpu":

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from qoslet.core.api.kinds import CLUSTER_SCOPED
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import (
     DECODE_ERRORS,
@@ -79,12 +80,14 @@ class Spot(Struct, frozen=True, gc=False):
         number = self.document.first + self.item
         return f"{self.document.where}{between}items[{number}]"
 
-    def named(self, kind: str, meta: Metadata | None) -> str:
-        """File, kind and name, as messages begin; the position where there is no name."""
+    def named(self, kind: str, meta: Metadata | None, default: str = "default") -> str:
+        """File, kind and name, as messages begin; the position where there is no name.
+        ``default`` is the namespace of an object that gives none; empty where it has none."""
         if meta is None or not meta.name:
             return self.where
-        namespace = shown(meta.namespace or "default")
-        return f"{self.document.file}: {shown(kind)} {namespace}/{shown(meta.name)}"
+        namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or default
+        place = f"{shown(namespace)}/" if namespace else ""
+        return f"{self.document.file}: {shown(kind)} {place}{shown(meta.name)}"
 
 
 TOO_DEEP = "is nested too deeply"

@@ -71,6 +71,19 @@ _OTHER_NAMES = """
 """
 _OTHER = frozenset(_OTHER_NAMES.split())
 
+_CLUSTER_SCOPED_NAMES = """
+    APIService CertificateSigningRequest ClusterRole ClusterRoleBinding ClusterTrustBundle
+    ComponentStatus CSIDriver CSINode CustomResourceDefinition DeviceClass DeviceTaintRule
+    FlowSchema GatewayClass IngressClass IPAddress MutatingAdmissionPolicy
+    MutatingAdmissionPolicyBinding MutatingWebhookConfiguration Namespace Node NodeMetrics
+    PersistentVolume PodSecurityPolicy PriorityClass PriorityLevelConfiguration ResourceClass
+    ResourceSlice RuntimeClass ServiceCIDR StorageClass StorageVersion StorageVersionMigration
+    ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
+    VolumeAttachment VolumeAttributesClass VolumeSnapshotClass VolumeSnapshotContent
+"""
+CLUSTER_SCOPED = frozenset(_CLUSTER_SCOPED_NAMES.split())
+"""Kinds whose objects are in no namespace."""
+
 _BUILT_IN = frozenset(
     [
         "apps",

@@ -47,6 +47,9 @@ class ContainerShape(Struct, gc=False, rename="camel"):
     resources: Raw = NOTHING
     restart_policy: str | None = None
     image: str | None = None
+    command: list[str | None] | None = None
+    args: list[str | None] | None = None
+    working_dir: str | None = None
     image_pull_policy: str | None = None
     termination_message_policy: str | None = None
     target_container_name: str | None = None
@@ -330,10 +333,11 @@ def _collect_list(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> 
     if not isinstance(value, list):
         faults.append((path, f"must be an array, is {type_name(value)}"))
         return None
+    blank = None if type(kind.item_type).__name__ == "UnionType" else {}
     items = []
     for index, item in enumerate(value):
         clean = _collect(item, kind.item_type, f"{path}[{index}]", faults)
-        items.append({} if clean is None else clean)
+        items.append(blank if clean is None else clean)
         if len(faults) >= TYPE_FAULTS_MAX:
             break
     return items

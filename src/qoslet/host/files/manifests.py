@@ -25,6 +25,7 @@ from qoslet.core.api.manifest import Loaded, Options, pods_from
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
+from qoslet.host.files.encoding import encoding_fault
 
 FAULTS_MAX = 100
 """Faults that are listed; the rest is counted."""
@@ -309,7 +310,7 @@ def _text_documents(data: Text, file: str, bounds: FileLimits) -> Iterator[Docum
     view = memoryview(data)
     if bytes(view[:3]) == b"\xef\xbb\xbf":
         view = view[3:]
-    if fault := _encoding_fault(view, file):
+    if fault := encoding_fault(view, file):
         yield fault
         return
     if bytes(view[:4096]).lstrip()[:1] in (b"{", b"["):
@@ -373,28 +374,3 @@ def _yaml_documents(data: bytes, file: str, bounds: FileLimits) -> Iterator[Docu
         waiting = None
     if waiting is not None:
         yield value_document(waiting.value, file, 0)
-
-
-def _encoding_fault(view: memoryview, file: str) -> BadInput | None:
-    """What makes the bytes no text, looked for in pieces."""
-    if bytes(view[:2]) in (b"\xff\xfe", b"\xfe\xff"):
-        return BadInput("is UTF-16", where=file, hint="save it as UTF-8")
-    decoder = None
-    for start in range(0, view.nbytes, _CHUNK):
-        chunk = bytes(view[start : start + _CHUNK])
-        at = chunk.find(0)
-        if at >= 0:
-            hint = "give YAML or JSON text"
-            return BadInput(f"is binary: byte {start + at} is NUL", where=file, hint=hint)
-        if decoder is None:
-            if chunk.isascii():
-                continue
-            from codecs import getincrementaldecoder
-
-            decoder = getincrementaldecoder("utf-8")()
-        try:
-            decoder.decode(chunk, final=start + _CHUNK >= view.nbytes)
-        except UnicodeDecodeError as error:
-            message = f"is not UTF-8 near byte {start + error.start}"
-            return BadInput(message, where=file, hint="save it as UTF-8")
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -13,11 +14,13 @@ from qoslet.core.api.schema import DECODE_ERRORS, NOTHING, Metadata, shown
 from qoslet.core.problem import Problem, ProblemCode
 
 _KNATIVE = "serving.knative.dev"
-_USER_CONTAINER = "user-container"
-"""The name of a container without one. Source: knative/serving
+_CONTAINERS, _INIT_CONTAINERS = "containers", "initContainers"
+_USER_CONTAINER, _INIT_CONTAINER = "user-container", "init-container"
+"""The names of containers without one. Source: knative/serving
 pkg/apis/serving/v1/revision_defaults.go, pkg/apis/config/defaults.go."""
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _USER_PORT = 8080
 """Source: knative/serving pkg/apis/serving/constants.go, pkg/networking DefaultUserPort."""
 
@@ -58,7 +61,7 @@ def as_workload(data: Raw | Text, kind: str, group: str) -> bytes | None:
         return None
     made: dict[str, Any] = {"template": spec.template}
     if group == _KNATIVE:
-        named = {**msgspec.json.decode(template.spec), "containers": _defaulted(containers)}
+        named = _named(msgspec.json.decode(template.spec))
         metadata = {"metadata": template.metadata} if template.metadata else {}
         made["template"] = {**metadata, "spec": named}
     if bytes(spec.replicas).strip().isdigit():
@@ -69,26 +72,40 @@ def as_workload(data: Raw | Text, kind: str, group: str) -> bytes | None:
     return msgspec.json.encode(document)
 
 
-def _defaulted(containers: list[dict[str, Raw]]) -> list[dict[str, Any]]:
-    """The containers with the names and ports of probes that Knative gives them."""
-    several = len(containers) > 1
-    made = []
-    for at, given in enumerate(containers):
-        one: dict[str, Any] = dict(given)
-        if bytes(given.get("name", NOTHING)) in (b"", b'""', b"null"):
-            one["name"] = f"{_USER_CONTAINER}-{at}" if several else _USER_CONTAINER
-        for probe in _PROBES:
-            if probe in given:
-                one[probe] = _with_port(msgspec.json.decode(given[probe]))
-        made.append(one)
-    return made
+def _named(pod: Any) -> dict[str, Any]:
+    """A pod spec with the names that Knative gives its containers, and the handlers and ports of
+    their probes."""
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for field in (_CONTAINERS, _INIT_CONTAINERS):
+        given = pod.get(field)
+        if isinstance(given, list) and all(isinstance(one, dict) for one in given):
+            lists[field] = given
+    taken = {one.get("name") for given in lists.values() for one in given}
+    for field, default in ((_CONTAINERS, _USER_CONTAINER), (_INIT_CONTAINERS, _INIT_CONTAINER)):
+        several = len(lists.get(field, ())) > 1
+        free = (name for at in count() if (name := f"{default}-{at}") not in taken)
+        for one in lists.get(field, ()):
+            if not one.get("name"):
+                one["name"] = next(free) if several or default in taken else default
+            _probes(one, serves=field == _CONTAINERS and (not several or bool(one.get("ports"))))
+    return {**pod, **lists}
+
+
+def _probes(container: dict[str, Any], *, serves: bool) -> None:
+    """A readiness probe of a container that serves is of its port unless it says otherwise."""
+    ready = container.get("readinessProbe")
+    if serves and isinstance(ready, dict) and all(ready.get(kind) is None for kind in _HANDLERS):
+        ready["tcpSocket"] = {}
+    for probe in _PROBES:
+        if probe in container:
+            container[probe] = _with_port(container[probe])
 
 
 def _with_port(probe: Any) -> Any:
     """A probe; one without a port asks the port that the container serves."""
     if not isinstance(probe, dict):
         return probe
-    for handler in ("httpGet", "tcpSocket", "grpc"):
+    for handler in _HANDLERS[1:]:
         if isinstance(probe.get(handler), dict) and not probe[handler].get("port"):
             probe[handler]["port"] = _USER_PORT
     return probe
@@ -115,7 +132,7 @@ class CustomResources:
         found = as_workload(data, kind, group)
         if found is None:
             key = kind, group
-            self._places.setdefault(key, spot.named(kind, meta))
+            self._places.setdefault(key, spot.named(kind, meta, ""))
             self._counts[key] = self._counts.get(key, 0) + 1
         return found
 

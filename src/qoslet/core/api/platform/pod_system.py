@@ -52,6 +52,9 @@ def system_of(
             claims.append(("spec.os.name", "windows" if named == "windows" else "linux"))
         else:
             faults.append(one_of(f"{prefix}spec.os.name", named, SYSTEMS))
+    elif spec.os is not None:
+        hint = f"set name: {' or '.join(SYSTEMS)}, or remove os"
+        faults.append(FieldFault(f"{prefix}spec.os.name", "is missing", hint))
     claims += claims_of_labels(spec.node_selector or {}, "spec.nodeSelector")
     claims += _affinity(spec.affinity)
     isolation = annotations.get(ISOLATION)
