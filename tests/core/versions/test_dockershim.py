@@ -61,8 +61,11 @@ def test_docker_ends_with_1_23(release: str, known: bool) -> None:
 
 def test_what_is_taken_of_cri_dockerd_is_said() -> None:
     """Minikube's nodes: cri-dockerd reports docker://, with releases that have no dockershim."""
-    rows = planned("1.28", "docker://24.0.7").problems
-    assert any("cri-dockerd" in row.hint for row in rows)
+    for hierarchy in ("v1", "v2"):
+        rows = planned("1.28", "docker://24.0.7", hierarchy).problems
+        (row,) = [row for row in rows if "cri-dockerd" in row.message]
+        assert row.severity == "info"
+        assert not said(rows, "does not support cgroup v2")
 
 
 @pytest.mark.parametrize(("hierarchy", "wrong"), [("v1", False), ("v2", True)])

@@ -17,6 +17,7 @@ from qoslet.core.node.flags import FLAG_ROWS
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import Quantity, canonical, from_int
 from qoslet.core.resources.node_policy import node_policy
+from qoslet.core.versions.feature_gates import group_in
 
 Value = Any
 """A JSON value."""
@@ -164,9 +165,9 @@ def _gates(node: Node) -> Iterator[EffectiveField]:
     default = f"default of {node.profile.kubernetes}"
     for name in sorted({*node.profile.gates, *given}):
         field = f"featureGates.{name}"
-        yield EffectiveField(
-            field, node.gate(name), node.origins.get(field, default), _FLAGS["featureGates"]
-        )
+        group = group_in(name, node.profile.minor)
+        origin = node.origins.get(field) or node.origins.get(f"featureGates.{group}", default)
+        yield EffectiveField(field, node.gate(name), origin, _FLAGS["featureGates"])
 
 
 def _machine(node: Node) -> Iterator[EffectiveField]:

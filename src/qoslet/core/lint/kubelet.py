@@ -160,7 +160,7 @@ def odd_period(subject: NodeSubject) -> Iterator[Place]:
 )
 def gate_without_v2(subject: NodeSubject) -> Iterator[Place]:
     """The gate on a v1 node."""
-    if _kubelet(subject).feature_gates.get("MemoryQoS") and not subject.policy.v2:
+    if subject.policy.node.given_gate("MemoryQoS") and not subject.policy.v2:
         yield Place("featureGates.MemoryQoS", "the node has cgroup v1")
 
 

@@ -1,6 +1,6 @@
 """What Docker as the container runtime needs of a node, and what is assumed for nodes of its time.
 
-Source: 1.24 changelog (dockershim is removed); KEP-2254 and KEP-2570: dockershim is not supported on
+Source: 1.24 changelog (dockershim is removed); Mirantis/cri-dockerd (its nodes report docker, too); KEP-2254 and KEP-2570: dockershim is not supported on
 cgroup v2.
 """
 
@@ -21,10 +21,12 @@ def dockershim_problems(node: Node) -> Iterator[Problem]:
     where = node.origin("runtime") if "runtime" in node.origins else "runtime (default)"
     old = node.profile.minor <= LAST_DOCKERSHIM
     if runtime.cri == "docker" and not old:
-        message = f"{release} has no dockershim: 1.{LAST_DOCKERSHIM} is the last release with it"
-        hint = "name containerd or CRI-O with --runtime; cri-dockerd, which nodes also report as docker, is taken as dockershim"
-        yield Problem("warning", where, message, hint)
-    if runtime.cri == "docker" and node.os == "linux" and node.hierarchy == "v2":
+        message = (
+            f"{release} has no dockershim, 1.{LAST_DOCKERSHIM} is the last with it: Docker is"
+            " reached through cri-dockerd, which qoslet takes as dockershim"
+        )
+        yield Problem("info", where, message, "name another runtime with --runtime")
+    if runtime.cri == "docker" and old and node.os == "linux" and node.hierarchy == "v2":
         message = "dockershim does not support cgroup v2 (KEP-2254, KEP-2570)"
         hint = "use containerd or CRI-O, or a host with cgroup v1"
         yield Problem("warning", where, message, hint)

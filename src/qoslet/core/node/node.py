@@ -145,13 +145,21 @@ class Node(Struct, frozen=True):
 
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on: the owner's word, else the release's default."""
-        given = self.kubelet.feature_gates.get(name)
+        given = self.given_gate(name)
         return self.profile.gates.get(name, False) if given is None else given
 
     def gate_by_release(self, name: str) -> bool:
         """The same for a gate that decides about no value, which profiles do not hold."""
-        given = self.kubelet.feature_gates.get(name)
+        given = self.given_gate(name)
         return feature_gates.default(name, self.profile.minor) if given is None else given
+
+    def given_gate(self, name: str) -> bool | None:
+        """What the owner says of a gate: by its name, else by AllAlpha or AllBeta; None: nothing."""
+        gates = self.kubelet.feature_gates
+        if name in gates or not gates:
+            return gates.get(name)
+        group = feature_gates.group_in(name, self.profile.minor)
+        return gates.get(group) if group is not None else None
 
     def origin(self, field: str) -> str:
         """Where a field came from, for explanations."""
@@ -163,7 +171,7 @@ def seccomp_default(node: Node) -> bool:
     the gate is gone where the field always counts."""
     if not node.kubelet.seccomp_default:
         return False
-    given = node.kubelet.feature_gates.get("SeccompDefault")
+    given = node.given_gate("SeccompDefault")
     default = feature_gates.default("SeccompDefault", node.profile.minor)
     return default if given is None else given
 

@@ -324,6 +324,10 @@ ZeroLimitedNominalConcurrencyShares=b-29:29,g+30:31
 """
 
 
+_GROUPS = {"a": "AllAlpha", "b": "AllBeta"}
+"""The gates that set all others of a stage that are not named, by the letter of the stage."""
+
+
 def _stage(text: str) -> Stage:
     first, last = text[2:].split(":")
     return Stage(text[0], text[1] == "+", int(first), int(last) if last else None)
@@ -359,6 +363,18 @@ def known_in(name: str, minor: int) -> bool:
         stage.first <= minor and (stage.last is None or minor <= stage.last)
         for stage in stages_of(name)
     )
+
+
+def group_in(name: str, minor: int) -> str | None:
+    """The gate that sets ``name`` in release 1.``minor`` with all others of its stage; None where
+    no such gate does. Source: k8s.io/component-base featuregate (setUnsetAlphaGates)."""
+    letters = (
+        stage.letter
+        for stage in stages_of(name)
+        if stage.first <= minor and (stage.last is None or minor <= stage.last)
+    )
+    group = _GROUPS.get(next(letters, ""))
+    return group if group is not None and group != name and known_in(group, minor) else None
 
 
 def versions(name: str) -> str:

@@ -20,8 +20,6 @@ from qoslet.core.problem import Problem
 from qoslet.core.quantity import canonical, total
 from qoslet.core.versions import feature_gates
 
-_WHOLE_GATES = ("AllAlpha", "AllBeta")
-
 
 def memory_qos_on(node: Node) -> bool:
     """Whether Memory QoS is in force: asked for by form, else by its gate."""
@@ -41,7 +39,7 @@ def faults_of(faults: Faults, node: Node, found: KubeletRead) -> None:
         message = f"UnlimitedSwap exists in 1.22 to 1.29, not in {node.profile.kubernetes}"
         faults.add(found.where("memorySwap"), message, "use NoSwap or LimitedSwap")
     period = node.kubelet.cpu_cfs_quota_period_us
-    if period != 100_000 and node.kubelet.feature_gates.get("CustomCPUCFSQuotaPeriod") is False:
+    if period != 100_000 and node.given_gate("CustomCPUCFSQuotaPeriod") is False:
         message = "needs the feature gate CustomCPUCFSQuotaPeriod, which is disabled"
         faults.add(found.where("cpuCFSQuotaPeriod"), message, "leave the period at 100ms")
     if found.unused.get("systemCgroups") and "cgroupRoot" not in found.origins:
@@ -106,6 +104,8 @@ def _above_capacity(faults: Faults, node: Node, found: KubeletRead) -> None:
     for resource, message, by_default in _over(node, found):
         if not by_default:
             named = [f for f, q in _reservations(node) if resource in q and f in found.origins]
+            if resource == "cpu" and node.kubelet.reserved_system_cpus:
+                named.insert(0, "reservedSystemCPUs")
             where = found.where(named[0] if named else "evictionHard")
             probed = f"capacity.{resource}" in node.probed
             hint = (
@@ -189,13 +189,9 @@ def _place(node: Node, field: str) -> str:
 
 def _gate_problems(node: Node, found: KubeletRead) -> Iterator[Problem]:
     release = node.profile.kubernetes
-    for name, on in node.kubelet.feature_gates.items():
+    for name in node.kubelet.feature_gates:
         where = found.where(f"featureGates.{name}")
-        if name in _WHOLE_GATES:
-            if on:
-                message = f"{name} has no effect here: qoslet does not expand groups of gates"
-                yield Problem("warning", where, message, "set each gate by name")
-        elif not feature_gates.known_in(name, node.profile.minor):
+        if not feature_gates.known_in(name, node.profile.minor):
             message = f"{name} is a gate of {feature_gates.versions(name)}, unknown in {release}"
             yield Problem("warning", where, message, "remove it, or choose such a release")
     scaling = "InPlacePodLevelResourcesVerticalScaling"
