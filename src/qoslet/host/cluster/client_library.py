@@ -1,0 +1,182 @@
+"""Sessions by the Kubernetes project's own Python client: kubeconfig, authentication and TLS are its.
+
+Its watch is not used: it ends on 410 and on bookmarks of versions, reads without a bound, and builds
+objects of every field.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from qoslet.core.api.schema import shown
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cluster.session import NoResponse
+
+HINT = "pip install 'qoslet[cluster]'"
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_CONNECT_SECONDS = 5.0
+_CHUNK = 1 << 16
+
+
+class ClusterAccess(Struct, frozen=True):
+    """Which cluster, and as whom. ``kubeconfig`` and ``context`` as kubectl's options; both empty: the
+    service account of the pod that this runs in, else what kubectl would take. ``account`` is the
+    directory of the account."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    account: str = ACCOUNT
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether this runs in a pod with a service account that may be used."""
+        is_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+        named = self.kubeconfig or self.context
+        return not named and is_pod and os.path.isfile(f"{self.account}/token")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything says which cluster: an option or a service account."""
+        return bool(self.kubeconfig or self.context) or self.in_cluster
+
+
+def is_installed() -> bool:
+    """Whether the client is there."""
+    from importlib.util import find_spec
+
+    return find_spec("kubernetes") is not None
+
+
+def open_session(access: ClusterAccess) -> LibrarySession:
+    """A session with the credentials as their files hold them now. Raises CannotDo, BadInput."""
+    try:
+        config = import_module("kubernetes.config")
+        client = import_module("kubernetes.client")
+    except ImportError:
+        raise CannotDo(
+            "needs the Python client of Kubernetes", where="cluster", hint=HINT
+        ) from None
+    configuration = client.Configuration()
+    where = "service account" if access.in_cluster else access.kubeconfig or "kubeconfig"
+    try:
+        if access.in_cluster:
+            loader = import_module("kubernetes.config.incluster_config").InClusterConfigLoader
+            files = (f"{access.account}/token", f"{access.account}/ca.crt")
+            loader(*files).load_and_set(configuration)
+        else:
+            config.load_kube_config(
+                config_file=access.kubeconfig or None,
+                context=access.context or None,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        configuration.keep_alive = True
+        made = client.ApiClient(configuration)
+    except config.ConfigException as error:
+        hint = "kubectl config get-contexts"
+        raise BadInput(shown(str(error), 200), where=where, hint=hint) from None
+    except Exception as error:  # noqa: BLE001 - a library that reads a user's files raises what it likes
+        message = f"cannot be used: {shown(str(error) or type(error).__name__, 200)}"
+        raise BadInput(message, where=where) from None
+    return LibrarySession(made, configuration)
+
+
+class LibraryResponse:
+    """An answer of urllib3."""
+
+    def __init__(self, response: Any, server: str) -> None:
+        self._response = response
+        self._server = server
+
+    @property
+    def status(self) -> int:
+        """The code of HTTP."""
+        return int(self._response.status)
+
+    @property
+    def retry_seconds(self) -> float:
+        """What ``Retry-After`` asks for, in seconds; 0 for a date, which no API server sends."""
+        text = str(self._response.headers.get("Retry-After", ""))
+        return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0.0
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it arrives. Raises NoResponse."""
+        while True:
+            try:
+                chunk = self._response.read1(_CHUNK)
+            except Exception as error:  # noqa: BLE001 - urllib3's, ssl's and the socket's
+                raise NoResponse(_why(error), where=self._server) from None
+            if not chunk:
+                return
+            yield bytes(chunk)
+
+    def abort(self) -> None:
+        """End ``chunks`` from another thread."""
+        try:
+            self._response.shutdown()
+        except Exception:  # noqa: BLE001 - it ended by itself meanwhile
+            pass
+
+    def close(self) -> None:
+        """Close the connection: a watch that is left cannot be used again."""
+        self._response.close()
+
+
+class LibrarySession:
+    """A session of the library's ``ApiClient``."""
+
+    def __init__(self, client: Any, configuration: Any) -> None:
+        self._client = client
+        self._configuration = configuration
+
+    @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return str(self._configuration.host)
+
+    def get(
+        self, path: str, query: Mapping[str, str], *, silence_seconds: float, accept: str = ""
+    ) -> LibraryResponse:
+        """GET ``path``. Raises NoResponse."""
+        from qoslet.version import VERSION
+
+        headers = {"Accept": accept or "application/json", "User-Agent": f"qoslet/{VERSION}"}
+        url = f"{self.server}{path}" + (f"?{urlencode(query)}" if query else "")
+        try:
+            self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+            response = self._client.rest_client.pool_manager.request(
+                "GET",
+                url,
+                headers=headers,
+                preload_content=False,
+                retries=False,
+                redirect=False,
+                timeout=_timeout(silence_seconds),
+            )
+        except Exception as error:  # noqa: BLE001 - urllib3's, ssl's, and files that are read again
+            raise NoResponse(_why(error), where=self.server) from None
+        return LibraryResponse(response, self.server)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+
+def _timeout(silence_seconds: float) -> Any:
+    return import_module("urllib3").Timeout(connect=_CONNECT_SECONDS, read=silence_seconds)
+
+
+def _why(error: Exception) -> str:
+    """An error of the network in one line, without the addresses of objects."""
+    name = type(error).__name__
+    cause = getattr(error, "reason", None) or error
+    text = str(cause).rpartition(": ")[2] if "object at 0x" in str(cause) else str(cause)
+    if "timed out" in text or "Timeout" in name:
+        return "the API server does not answer in time"
+    return shown(text or name, 200)
