@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,6 +41,9 @@ class KubeletOptions(Struct, frozen=True):
     credentials: Credentials = Credentials()
     root: str = ""
 
+
+PAGES: tuple[Page, ...] = ("/configz", "/pods", "/metrics")
+"""The pages that tell of a node."""
 
 PODS = "kubelet pods"
 """The topic of the note about pods."""
@@ -86,17 +89,16 @@ class _PodList(Struct):
 def find_node(options: KubeletOptions) -> FoundNode:
     """The node of the kubelet that runs here. Raises CannotDo where there is none, BadInput where
     there are several and none is chosen."""
-    process = _chosen(options)
+    process = chosen_kubelet(options)
     read = configuration(process)
-    answers = _asked(process, read, options)
-    fields = _fields(read, answers)
+    answers = ask_pages(process, read, options)
+    fields = kubelet_fields(read, answers)
     runtime = kubelet_runtime(process, fields)
     pods = None
     if answers.pods is not None:
         pods = answers.places["/pods"], completed(answers.pods, runtime)
     else:
-        host = read.command.path("hostname-override") or _host_name()
-        pods = pods_of_manifests(process, fields, runtime, host)
+        pods = pods_of_manifests(process, fields, runtime, node_name(read))
     name = None if pods is None else _node_name(pods[1])
     documents = _documents(process, read, answers, name, runtime)
     notes = (
@@ -112,7 +114,7 @@ def find_node(options: KubeletOptions) -> FoundNode:
     return FoundNode(process.pid, name, documents, pods, notes, running, is_new)
 
 
-def _fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:
+def kubelet_fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:
     """The configuration as far as it is known."""
     if answers.configz is not None:
         return answers.configz
@@ -127,8 +129,9 @@ def kubelet_options(values: object) -> KubeletOptions:
     return KubeletOptions(getattr(values, "kubelet_pid", None), credentials)
 
 
-def _chosen(options: KubeletOptions) -> KubeletProcess:
-    """The kubelet that is asked for, or the only one; of several the one in our mount namespace."""
+def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
+    """The kubelet that is asked for, or the only one; of several the one in our mount namespace.
+    Raises CannotDo, BadInput."""
     found, others = kubelet_processes(options.root)
     if options.pid is not None:
         for process in found:
@@ -154,32 +157,42 @@ def _listed(found: list[KubeletProcess]) -> str:
     return "kubelets: " + (", ".join(str(one.pid) for one in found[:8]) or "none")
 
 
-def _asked(process: KubeletProcess, read: Configuration, options: KubeletOptions) -> KubeletAnswer:
-    """Ask the kubelet for its pages: the read-only port first, since that takes no right."""
+def ask_pages(
+    process: KubeletProcess,
+    read: Configuration,
+    options: KubeletOptions,
+    pages: Sequence[Page] = PAGES,
+) -> KubeletAnswer:
+    """Ask the kubelet for pages: the read-only port first, since that takes no right."""
     answers = KubeletAnswer()
     if shares_namespace(process, "net") is False:
         message = "the kubelet is in another network namespace"
         hint = f"nsenter -t {process.pid} -n qoslet ..."
-        answers.unavailable += [Unavailable(page, "", message, hint) for page in _PAGES]
+        answers.unavailable += [Unavailable(page, "", message, hint) for page in pages]
         return answers
     fields = read.effective.document if read.effective is not None else {}
     port = read_only_port(fields)
-    if port is not None and take(answers, port, "/pods", Credentials()):
-        take(answers, port, "/metrics", Credentials())
-    _ask_secure(process, read, options, answers)
+    if port is not None:
+        # it has no /configz
+        for page in pages:
+            if page != "/configz" and not take(answers, port, page, Credentials()):
+                break
+    if not all(answers.has(page) for page in pages):
+        _ask_secure(process, read, options, answers, pages)
     return answers
 
 
-_PAGES: tuple[Page, ...] = ("/configz", "/pods", "/metrics")
-
-
 def _ask_secure(
-    process: KubeletProcess, read: Configuration, options: KubeletOptions, answers: KubeletAnswer
+    process: KubeletProcess,
+    read: Configuration,
+    options: KubeletOptions,
+    answers: KubeletAnswer,
+    pages: Sequence[Page],
 ) -> None:
     fields = read.effective.document if read.effective is not None else {}
     try:
         with ProcessFiles(process.folder) as files:
-            name = read.command.path("hostname-override") or _host_name()
+            name = node_name(read)
             trusted = bool(options.credentials.authorities)
             secure = secure_port(fields, read.command, files, name, pinned=not trusted)
     except (OSError, ValueError) as error:
@@ -187,20 +200,21 @@ def _ask_secure(
         where = (error.filename if isinstance(error, OSError) else None) or process.folder
         message = f"the kubelet's certificate cannot be read: {reason}"
         hint = "run as root, or give --kubelet-ca"
-        answers.unavailable += [Unavailable(page, str(where), message, hint) for page in _PAGES]
+        answers.unavailable += [Unavailable(page, str(where), message, hint) for page in pages]
         return
     if secure is None:
         answers.unavailable.append(Unavailable("/configz", "", "the kubelet serves no port"))
         return
-    for page in _PAGES:
+    for page in pages:
         if not take(answers, secure, page, options.credentials):
             return
 
 
-def _host_name() -> str:
+def node_name(read: Configuration) -> str:
+    """The name that the kubelet's node has where no cloud provider gives it one."""
     import socket
 
-    return socket.gethostname().strip().lower()
+    return read.command.path("hostname-override") or socket.gethostname().strip().lower()
 
 
 def _node_name(pods: bytes) -> str | None:

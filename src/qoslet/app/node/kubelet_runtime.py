@@ -117,6 +117,15 @@ def pods_of_manifests(
 ) -> tuple[str, bytes] | None:
     """The kubelet's pods as its static manifests and the runtime's sandboxes tell them, with the place
     of the manifests; None unless every pod that runs has one."""
+    found = static_pod_list(process, fields, runtime, node)
+    return None if found is None or found[2] else found[:2]
+
+
+def static_pod_list(
+    process: KubeletProcess, fields: Mapping[str, Any], runtime: KubeletRuntime, node: str
+) -> tuple[str, bytes, int] | None:
+    """The pods that run and have a static manifest, the place of the manifests, and how many run
+    without one; None where there are no manifests or nothing runs."""
     path = fields.get("staticPodPath")
     if not isinstance(path, str) or not path or not runtime.sandboxes:
         return None
@@ -127,10 +136,8 @@ def pods_of_manifests(
     except (OSError, BadInput, *DECODE_ERRORS):
         return None
     pods, others = static_pods(manifests, runtime.sandboxes, node)
-    if others:
-        return None
     listed = msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": pods})
-    return path, completed(listed, runtime)
+    return path, completed(listed, runtime), len(others)
 
 
 def _manifests(files: ProcessFiles, path: str) -> list[Any]:

@@ -1,0 +1,71 @@
+"""The pods of this node as the API server tells them, by a watch that is open while it is used."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from qoslet.app.node.sources.reader import Seen
+from qoslet.errors import CannotDo
+from qoslet.host.cluster.client_library import ClusterAccess, open_session
+from qoslet.host.cluster.followed_pods import FollowedPods
+
+if TYPE_CHECKING:
+    from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
+
+_INTERVAL_SECONDS = 30.0
+
+
+class ApiReader:
+    """Follows the pods of the node that ``node_name`` gives; without a name the variable NODE_NAME or
+    this machine's."""
+
+    source: PodSourceName = "api"
+    interval_seconds = _INTERVAL_SECONDS
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        node_name: Callable[[], str | None],
+        begin: Callable[[str, ClusterAccess], FollowedPods] | None = None,
+    ) -> None:
+        self._access, self._node_name = access, node_name
+        self._begin = begin or _follow
+        self._followed: FollowedPods | None = None
+
+    def read(self, known: frozenset[str]) -> Seen:
+        """What the watch told so far. Raises CannotDo, BadInput."""
+        if self._followed is None:
+            self._followed = self._begin(self._node_name() or _own_name(), self._access)
+            self._followed.start()
+        state = self._followed.state()
+        if state.pods is None:
+            raise CannotDo(state.fault or "the list of pods is on its way")
+        return Seen(
+            state.pods,
+            "pods of the API server",
+            state.at,
+            complete=not state.fault,
+            tells_removals=True,
+            note=state.fault,
+        )
+
+    def descriptors(self) -> Sequence[int]:
+        """That of the watch, while it is open."""
+        return () if self._followed is None else (self._followed.descriptor,)
+
+    def rest(self) -> None:
+        """End the watch."""
+        followed, self._followed = self._followed, None
+        if followed is not None:
+            followed.close()
+
+
+def _follow(node: str, access: ClusterAccess) -> FollowedPods:
+    return FollowedPods(node, lambda: open_session(access))
+
+
+def _own_name() -> str:
+    return os.environ.get("NODE_NAME") or socket.gethostname().strip().lower()

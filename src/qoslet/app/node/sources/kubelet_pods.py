@@ -1,0 +1,127 @@
+"""The pods of the kubelet that runs here: from its own page, or from its manifests and its runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qoslet.app.node.found_node import (
+    QOS_UPDATE_SECONDS,
+    KubeletOptions,
+    ask_pages,
+    chosen_kubelet,
+    kubelet_fields,
+    node_name,
+)
+from qoslet.app.node.kubelet_runtime import completed, kubelet_runtime, static_pod_list
+from qoslet.app.node.sources.reader import Seen, uids_of
+from qoslet.errors import CannotDo
+from qoslet.host.kubelet.configuration import Configuration, configuration
+from qoslet.host.kubelet.processes import KubeletProcess, age_seconds
+
+if TYPE_CHECKING:
+    from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
+
+_INTERVAL_SECONDS = 10.0
+
+
+class _Kubelet:
+    """The kubelet's process and what it was started with, found again where it was replaced."""
+
+    def __init__(self, options: KubeletOptions) -> None:
+        self._options = options
+        self._found: tuple[KubeletProcess, Configuration] | None = None
+        self._seen_age = 0.0
+
+    def get(self) -> tuple[KubeletProcess, Configuration]:
+        """The kubelet that runs now. Raises CannotDo, BadInput."""
+        found = self._found
+        if found is not None:
+            age = age_seconds(found[0])
+            # a younger one: another process has its number
+            if age is None or age < self._seen_age:
+                found = None
+            else:
+                self._seen_age = age
+        if found is None:
+            process = chosen_kubelet(self._options)
+            found = process, configuration(process)
+            self._seen_age = age_seconds(process) or 0.0
+        self._found = found
+        return found
+
+
+class KubeletReader:
+    """Asks the kubelet's ``/pods``, which loads no API server."""
+
+    source: PodSourceName = "kubelet"
+    interval_seconds = _INTERVAL_SECONDS
+
+    def __init__(self, options: KubeletOptions) -> None:
+        self._options = options
+        self._kubelet = _Kubelet(options)
+
+    def read(self, known: frozenset[str]) -> Seen:
+        """The pods of its page; its runtime is asked where pods or container IDs lack. Raises
+        CannotDo, BadInput."""
+        process, read = self._kubelet.get()
+        answers = ask_pages(process, read, self._options, ("/pods",))
+        if answers.pods is None:
+            refusal = answers.why_not("/pods")
+            message = refusal.message if refusal else "serves no port"
+            where = refusal.where if refusal else ""
+            raise CannotDo(message, where=where, hint=refusal.hint if refusal else "")
+        pods, running = answers.pods, None
+        missing = known - uids_of(pods)
+        if missing or b'"containerID"' not in pods:
+            runtime = kubelet_runtime(process, kubelet_fields(read, answers))
+            pods = completed(pods, runtime)
+            if runtime.endpoint:
+                running = frozenset(one.uid for one in runtime.sandboxes)
+        age = age_seconds(process)
+        is_new = age is not None and age < QOS_UPDATE_SECONDS and bool(missing)
+        note = "the kubelet has just started and may not know all pods yet" if is_new else ""
+        place = answers.places["/pods"]
+        return Seen(pods, place, time.monotonic(), not is_new, running=running, note=note)
+
+    def descriptors(self) -> Sequence[int]:
+        """None: it is asked."""
+        return ()
+
+    def rest(self) -> None:
+        """It is asked only when it is read."""
+
+
+class RuntimeReader:
+    """Static manifests and the sandboxes of the kubelet's runtime: complete only where every pod that
+    runs has a manifest."""
+
+    source: PodSourceName = "cri"
+    interval_seconds = _INTERVAL_SECONDS
+
+    def __init__(self, options: KubeletOptions) -> None:
+        self._kubelet = _Kubelet(options)
+
+    def read(self, known: frozenset[str]) -> Seen:
+        """The pods that manifests are of. Raises CannotDo, BadInput."""
+        process, read = self._kubelet.get()
+        fields = read.effective.document if read.effective is not None else {}
+        runtime = kubelet_runtime(process, fields)
+        if not runtime.endpoint:
+            raise CannotDo(runtime.note.value, hint=runtime.note.remedy)
+        found = static_pod_list(process, fields, runtime, node_name(read))
+        if found is None:
+            raise CannotDo("its pods have no static manifests, and the runtime has no requests")
+        path, pods, others = found
+        running = frozenset(one.uid for one in runtime.sandboxes)
+        note = f"{others} pods run that no manifest is of" if others else ""
+        place = f"{path} and {runtime.endpoint}"
+        return Seen(pods, place, time.monotonic(), not others, running=running, note=note)
+
+    def descriptors(self) -> Sequence[int]:
+        """None: it is asked."""
+        return ()
+
+    def rest(self) -> None:
+        """It is asked only when it is read."""

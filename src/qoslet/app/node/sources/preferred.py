@@ -1,0 +1,182 @@
+"""The pods of a node from the best of several sources that answers.
+
+What is known is never lost: while no source answers, the last reading stays. A pod leaves it only
+where its source tells the removal, or says the same twice, and the runtime has it no more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.app.node.sources.reader import PodReader, Seen, uids_of
+from qoslet.core.node.cluster.retries import wait_seconds
+from qoslet.core.node.running_kubelet.pods_reading import PodsReading
+from qoslet.errors import CannotDo, QosletError
+
+if TYPE_CHECKING:
+    from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
+
+SETTLE_SECONDS = 10.0
+"""When a reading that may lack pods is looked at again."""
+
+
+class _Candidate(Struct):
+    """A reader, what it said last, and since when it fails."""
+
+    reader: PodReader
+    seen: Seen | None = None
+    due: float = 0.0
+    failures: int = 0
+    why: str = ""
+
+
+class _Missing(Struct, frozen=True):
+    """Pods that an answer lacks, and which answer that was."""
+
+    source: PodSourceName
+    stamp: float
+    uids: frozenset[str]
+
+
+class PreferredPods:
+    """A ``PodSource`` over ``readers``, the best first."""
+
+    def __init__(
+        self,
+        readers: Sequence[PodReader],
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._candidates = [_Candidate(one) for one in readers]
+        self._clock, self._chance = clock, chance
+        self._last: PodsReading | None = None
+        self._uids: frozenset[str] = frozenset()
+        self._missing: _Missing | None = None
+        self._used: _Candidate | None = None
+
+    def poll(self) -> PodsReading:
+        """The latest reading. Raises CannotDo while nothing was ever read."""
+        now = self._clock()
+        reasons: list[str] = []
+        chosen, partial = None, None
+        for candidate in self._candidates:
+            seen = self._ask(candidate, now)
+            if seen is not None and seen.complete:
+                chosen = candidate
+                break
+            if seen is not None and partial is None:
+                partial = candidate
+            reasons.append(f"{candidate.reader.source}: {candidate.why or 'lacks pods'}")
+        for candidate in self._candidates:
+            if candidate not in (chosen, self._used) and self._is_after(candidate, chosen):
+                candidate.reader.rest()
+                candidate.seen, candidate.due = None, 0.0
+        if chosen is None:
+            chosen = self._instead(partial)
+        if chosen is None or chosen.seen is None:
+            return self._kept("; ".join(reasons))
+        self._used = chosen
+        return self._take(chosen, chosen.seen, "; ".join(reasons))
+
+    def _is_after(self, candidate: _Candidate, chosen: _Candidate | None) -> bool:
+        """Whether it was not asked, since a better one answered."""
+        return chosen is not None and self._candidates.index(candidate) > self._candidates.index(
+            chosen
+        )
+
+    def _instead(self, partial: _Candidate | None) -> _Candidate | None:
+        """Which to take where none is complete: none, where more is known from another."""
+        if self._last is None or partial is self._used:
+            return partial
+        return None
+
+    def _ask(self, candidate: _Candidate, now: float) -> Seen | None:
+        if now < candidate.due and not candidate.reader.descriptors():
+            return candidate.seen
+        try:
+            candidate.seen = candidate.reader.read(self._uids)
+        except QosletError as error:
+            candidate.seen = None
+            candidate.failures += 1
+            candidate.why = f"{error.where}: {error.message}" if error.where else error.message
+            candidate.due = now + wait_seconds(candidate.failures, self._chance())
+            return None
+        candidate.failures, candidate.why = 0, candidate.seen.note
+        candidate.due = now + candidate.reader.interval_seconds
+        if not candidate.seen.complete:
+            candidate.due = min(candidate.due, now + SETTLE_SECONDS)
+        return candidate.seen
+
+    def _kept(self, reason: str) -> PodsReading:
+        """The last reading, of which nothing is sure any more."""
+        if self._last is None:
+            hint = "give --pods-from, or grant what lacks"
+            raise CannotDo("the pods of this node cannot be read", where=reason, hint=hint)
+        self._last = replace(self._last, complete=False, reason=reason)
+        return self._last
+
+    def _take(self, candidate: _Candidate, seen: Seen, reason: str) -> PodsReading:
+        source = candidate.reader.source
+        uids = uids_of(seen.pods)
+        if seen.complete:
+            doubt = self._doubt(source, seen, uids)
+            if doubt:
+                return self._kept("; ".join(filter(None, (reason, doubt))))
+        last = self._last
+        is_same = last is not None and last.pods == seen.pods
+        version = 0 if last is None else last.version + (not is_same)
+        self._uids = uids if seen.complete else self._uids | uids
+        self._last = PodsReading(
+            version=version,
+            pods=seen.pods,
+            place=seen.place,
+            source=source,
+            complete=seen.complete,
+            reason="; ".join(filter(None, (reason, seen.note))),
+            running=seen.running or frozenset(),
+            at=seen.stamp,
+        )
+        return self._last
+
+    def _doubt(self, source: PodSourceName, seen: Seen, uids: frozenset[str]) -> str:
+        """Why it is not believed that pods are gone; empty where none is, or it is believed."""
+        missing = self._uids - uids
+        last = self._last
+        if not missing or last is None:
+            self._missing = None
+            return ""
+        if seen.tells_removals and last.source == source:
+            self._missing = None
+            return ""
+        if running := missing & (seen.running or frozenset()):
+            return f"{source} does not list {len(running)} pods that the runtime has"
+        before, self._missing = self._missing, _Missing(source, seen.stamp, missing)
+        if before is not None and before.source == source and before.stamp != seen.stamp:
+            if before.uids >= missing:
+                self._missing = None
+                return ""
+        elif before is not None and before.source == source:
+            self._missing = before
+        return f"{source} lists {len(missing)} pods less: asked again"
+
+    def descriptors(self) -> list[int]:
+        """Readable when ``poll`` has something new."""
+        return [one for candidate in self._candidates for one in candidate.reader.descriptors()]
+
+    def next_at(self) -> float | None:
+        """When to call ``poll`` at the latest."""
+        dues = [one.due for one in self._candidates if one.seen is not None or one.why]
+        if self._missing is not None:
+            dues.append(self._clock() + SETTLE_SECONDS)
+        return min(dues, default=self._clock())
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        for candidate in self._candidates:
+            candidate.reader.rest()

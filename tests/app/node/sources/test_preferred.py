@@ -1,0 +1,214 @@
+"""The pods of a node from the best source that answers: an outage loses none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from qoslet.app.node.sources.preferred import PreferredPods
+from qoslet.app.node.sources.reader import Seen, uids_of
+from qoslet.core.node.running_kubelet.pods_reading import PodSourceName, PodsReading
+from qoslet.errors import CannotDo
+
+
+def pod_list(uids: Iterable[str]) -> bytes:
+    return json.dumps({"items": [{"metadata": {"uid": one}} for one in sorted(uids)]}).encode()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Values:
+    """A reader of values; ``fault`` set: it does not answer."""
+
+    def __init__(self, source: PodSourceName, clock: Clock, *, watches: bool = False) -> None:
+        self.source: PodSourceName = source
+        self.interval_seconds = 10.0
+        self.clock, self.watches = clock, watches
+        self.uids: set[str] = set()
+        self.complete, self.fault = True, ""
+        self.running: frozenset[str] | None = None
+        self.reads = self.rests = 0
+
+    def read(self, known: frozenset[str]) -> Seen:
+        self.reads += 1
+        if self.fault:
+            raise CannotDo(self.fault)
+        return Seen(
+            pod_list(self.uids),
+            self.source,
+            self.clock.now,
+            self.complete,
+            self.watches,
+            self.running,
+        )
+
+    def descriptors(self) -> Sequence[int]:
+        return ()
+
+    def rest(self) -> None:
+        self.rests += 1
+
+
+class Sources:
+    """A kubelet, an API server and a runtime under one choice."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.kubelet = Values("kubelet", self.clock)
+        self.api = Values("api", self.clock, watches=True)
+        self.cri = Values("cri", self.clock)
+        self.cri.complete = False
+        self.pods = PreferredPods([self.kubelet, self.api, self.cri], self.clock, lambda: 0.5)
+
+    def later(self, seconds: float = 11.0) -> PodsReading:
+        self.clock.now += seconds
+        return self.pods.poll()
+
+
+@pytest.fixture
+def sources() -> Sources:
+    return Sources()
+
+
+def test_the_first_choice_asks_nobody_else(sources: Sources) -> None:
+    sources.kubelet.uids = {"a"}
+    found = sources.later()
+    assert (found.source, found.complete, found.reason) == ("kubelet", True, "")
+    for _ in range(360):
+        sources.later(10.0)
+    assert (sources.api.reads, sources.cri.reads) == (0, 0), "no request in an hour"
+    assert sources.kubelet.reads == 361
+    assert sources.pods.next_at() == sources.clock.now + 10
+
+
+def test_a_source_that_fails_hands_over_with_the_reason_and_gets_back(sources: Sources) -> None:
+    sources.kubelet.uids = sources.api.uids = {"a", "b"}
+    sources.later()
+    sources.kubelet.fault = "connection refused"
+    found = sources.later()
+    assert (found.source, found.complete) == ("api", True)
+    assert found.reason == "kubelet: connection refused"
+    reads = sources.kubelet.reads
+    sources.later(1.0)
+    assert sources.kubelet.reads == reads, "it is not asked at once"
+    sources.kubelet.fault = ""
+    found = sources.later(130.0)
+    assert (found.source, found.reason) == ("kubelet", "")
+    sources.later()
+    assert sources.api.rests >= 1, "its watch ends"
+
+
+def test_an_outage_of_all_keeps_what_was_known(sources: Sources) -> None:
+    for one in (sources.kubelet, sources.api, sources.cri):
+        one.fault = "down"
+    with pytest.raises(CannotDo, match="cannot be read"):
+        sources.later()
+    sources.kubelet.fault = ""
+    sources.kubelet.uids = {"a", "b"}
+    before = sources.later()
+    sources.kubelet.fault = "down"
+    after = sources.later(300.0)
+    assert (after.pods, after.version) == (before.pods, before.version)
+    assert not after.complete
+    assert after.reason == "kubelet: down; api: down; cri: down"
+
+
+def test_another_source_with_fewer_pods_is_believed_the_second_time(sources: Sources) -> None:
+    sources.kubelet.uids, sources.api.uids = {"a", "b"}, {"a"}
+    sources.later()
+    sources.kubelet.fault = "down"
+    found = sources.later()
+    assert uids_of(found.pods) == {"a", "b"}
+    assert found.complete is False
+    assert "api lists 1 pods less" in found.reason
+    sources.pods.poll()
+    assert not sources.pods.poll().complete, "the same answer is not a second one"
+    found = sources.later()
+    assert uids_of(found.pods) == {"a"}
+    assert (found.complete, found.source) == (True, "api")
+
+
+def test_a_removal_on_the_watch_counts_at_once(sources: Sources) -> None:
+    sources.kubelet.fault = "down"
+    sources.api.uids = {"a", "b"}
+    sources.later()
+    sources.api.uids = {"a"}
+    found = sources.later()
+    assert uids_of(found.pods) == {"a"}
+    assert found.complete is True
+
+
+def test_a_pod_that_the_runtime_has_is_not_gone(sources: Sources) -> None:
+    sources.kubelet.uids = {"static", "b"}
+    sources.later()
+    # a kubelet that started without its API server knows its static pods only
+    sources.kubelet.uids = {"static"}
+    sources.kubelet.running = frozenset({"static", "b"})
+    for _ in range(5):
+        found = sources.later()
+        assert uids_of(found.pods) == {"static", "b"}
+        assert not found.complete
+    sources.kubelet.running = frozenset({"static"})
+    sources.later()
+    assert uids_of(sources.later().pods) == {"static"}
+
+
+def test_a_part_is_better_than_nothing_and_worse_than_what_was_known(sources: Sources) -> None:
+    sources.kubelet.fault = sources.api.fault = "down"
+    sources.cri.uids = {"static"}
+    found = sources.later()
+    assert (found.source, found.complete) == ("cri", False)
+    sources.kubelet.fault = ""
+    sources.kubelet.uids = {"static", "a"}
+    assert sources.later(200.0).complete
+    sources.kubelet.fault = "down"
+    found = sources.later()
+    assert uids_of(found.pods) == {"static", "a"}
+    assert not found.complete
+
+
+acts = some.lists(
+    some.tuples(
+        some.sampled_from(["add", "remove", "kubelet", "api", "stale", "wait"]), some.integers(0, 3)
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(acts)
+def test_no_order_of_outages_loses_a_pod_that_is_there(steps: list[tuple[str, int]]) -> None:
+    """Nor does one stale answer between right ones."""
+    made, truth, before = Sources(), {"base"}, ""
+    readers = {"kubelet": made.kubelet, "api": made.api}
+    made.cri.uids = {"base"}
+    made.kubelet.uids = set(truth)
+    made.later()
+    for kind, number in steps:
+        if kind == "add":
+            truth.add(f"p{number}")
+        elif kind == "remove":
+            truth.discard(f"p{number}")
+        elif kind in readers:
+            readers[kind].fault = "down" if number % 2 else ""
+        is_stale = kind == "stale" != before
+        made.kubelet.uids = set() if is_stale else set(truth)
+        made.api.uids = set(truth)
+        found = made.later()
+        assert not found.complete or uids_of(found.pods) == truth
+        before = kind
+    made.kubelet.fault, made.kubelet.uids = "", set(truth)
+    for _ in range(3):
+        found = made.later(130.0)
+    assert found.complete
+    assert uids_of(found.pods) == truth
