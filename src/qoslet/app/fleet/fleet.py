@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.app.cluster_access import cluster_access
 from qoslet.app.fleet.inputs import Configured, configured, fit_of, read_bundle, yaml_texts
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.plan import Fleet, FleetPlanner, NodeResult, fleet_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
 
     from qoslet.core.fleet.fit import FitRequest
+    from qoslet.host.cluster.client_library import ClusterAccess
 
 Progress = Callable[[str, int, int | None], None]
 """Takes what is being done, how much of it is done, and how much there is, if that is known."""
@@ -36,15 +38,16 @@ def plan_fleet(
     """Read and plan all nodes of the command line, on each of ``sides``. Broken documents are rows.
     Raises BadInputs where nothing could be read, BadInput, CannotDo."""
     paths = [*args.filename, *args.paths]
-    if not paths:
-        hint = "kubectl get nodes,pods -A -o json | qoslet fleet -"
+    access = cluster_access(args) if args.kubeconfig or args.context else None
+    if not paths and access is None:
+        hint = "kubectl get nodes,pods -A -o json | qoslet fleet -, or --context"
         raise BadInput("no cluster given", where="-f", hint=hint)
     chosen = configured(args, sides)
     fit = fit_of(args.fit) if args.fit else None
-    files = files_of(paths, args.recursive)
+    files = files_of(paths, args.recursive) if paths else []
     jobs = args.jobs or processors()
     cluster = Cluster(chosen.exact)
-    _read(cluster, files, args, chosen, jobs, progress)
+    _read(cluster, _Input(files, progress, access), args, chosen, jobs)
     if not cluster.nodes:
         raise _nothing(cluster, files)
     results = _planned(cluster, chosen, jobs, fit, progress)
@@ -58,7 +61,8 @@ def _nothing(cluster: Cluster, files: Sequence[str]) -> BadInputs:
         for row in cluster.problems.rows()
         if row.problem.severity == "error"
     ][:20]
-    where = "stdin" if files[0] == "-" else files[0]
+    first = files[0] if files else "--context"
+    where = "stdin" if first == "-" else first
     hint = "kubectl get nodes,pods -A -o json"
     return BadInputs([*faults, BadInput("contains no node", where=where, hint=hint)])
 
@@ -68,11 +72,16 @@ class _Input(Struct):
 
     files: Sequence[str]
     progress: Progress
+    access: ClusterAccess | None = None
     faults: list[BadInput] = []
     bundles: list[str] = []
 
     def batches(self) -> Iterator[Batch]:
-        """The batches, file by file."""
+        """The batches of the cluster, and then file by file. Raises BadInput, CannotDo."""
+        if self.access is not None:
+            from qoslet.app.fleet.cluster_items import cluster_items
+
+            yield from self._only(cluster_items(self.access, self.progress))
         for path in self.files:
             if is_bundle(path):
                 self.bundles.append(path)
@@ -112,15 +121,13 @@ class _Input(Struct):
 
 def _read(
     cluster: Cluster,
-    files: Sequence[str],
+    source: _Input,
     args: argparse.Namespace,
     chosen: Configured,
     jobs: int,
-    progress: Progress,
 ) -> None:
     """Fill the cluster."""
     allocated = args.resources == "allocated"
-    source = _Input(files, progress)
     batches = source.batches()
     first: list[Batch] = []
     while jobs > 1 and sum(len(one.data) for one in first) < _SMALL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from qoslet.cli.cluster_options import add_cluster_arguments
 from qoslet.cli.parser import (
     add_drawing_arguments,
     add_node_arguments,
@@ -30,6 +31,7 @@ examples:
   qoslet fleet cluster.json.gz --node kubelet.yaml --to kubernetes=1.37
   qoslet fleet cluster/ --node-with pool=gpu gpu-kubelet.yaml -o html > fleet.html
   qoslet fleet cluster.json --fit web.yaml
+  qoslet fleet --context production --to kubernetes=1.37
 
 exit code: 0 done, 1 a plan cannot stand or a document is broken, 2 bad input, 3 not possible here
 """
@@ -76,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("SELECTOR", "FILE"),
         help="Read a KubeletConfiguration for the nodes with these labels only (repeatable)",
     )
+    add_cluster_arguments(parser)
     add_node_arguments(parser)
     add_drawing_arguments(parser, exact=False)
 

@@ -151,13 +151,7 @@ class FollowedPods:
             body = body_of(response, limits, self._clock)
         except NoResponse:
             body = b""
-        status = status_of(response.status, body)
-        asked = response.retry_seconds
-        if asked > status.retry_seconds:
-            from msgspec.structs import replace
-
-            status = replace(status, retry_seconds=asked)
-        self._reflector.refused(status)
+        self._reflector.refused(status_of(response.status, body, response.retry_seconds))
         if response.status in (401, 403):
             # whoever mends it may do so in the files
             self._end_session()

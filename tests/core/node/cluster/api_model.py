@@ -11,7 +11,7 @@ Json = dict[str, Any]
 OWN, OTHER = "n1", "n2"
 
 
-def status(code: int, reason: str, cause: str = "", retry: int = 0) -> bytes:
+def status(code: int, reason: str, cause: str = "", retry: int = 0, next: str = "") -> bytes:
     """A Status as an API server answers with."""
     details: Json = {}
     if cause:
@@ -22,7 +22,7 @@ def status(code: int, reason: str, cause: str = "", retry: int = 0) -> bytes:
         {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": next} if next else {},
             "status": "Failure",
             "message": reason,
             "reason": reason,
@@ -99,21 +99,21 @@ class ApiModel:
 
     def list_page(self, query: Mapping[str, str]) -> tuple[int, bytes]:
         """A page of the list that a query asks for."""
-        node = query["fieldSelector"].removeprefix("spec.nodeName=")
+        node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
         version, start = self.version, ""
         if "continue" in query:
             assert "resourceVersion" not in query, "the server refuses both"
             text, _, start = query["continue"].partition("/")
             version = int(text)
             if version < self.oldest or version not in self.history:
-                return 410, status(410, "Expired")
+                return 410, status(410, "Expired", next=f"{self.version}/{start}")
         elif int(query.get("resourceVersion", "0")) > self.version:
             return 504, status(504, "Timeout", "ResourceVersionTooLarge", 1)
         version = max(one for one in self.history if one <= version)
         names = sorted(
             name
             for name, pod in self.history[version].items()
-            if pod["spec"]["nodeName"] == node and name > start
+            if node in ("", pod["spec"]["nodeName"]) and name > start
         )
         size = min(int(query["limit"]), self.page or len(names) or 1)
         chosen, rest = names[:size], names[size:]

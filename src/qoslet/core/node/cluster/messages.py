@@ -52,13 +52,15 @@ class Event(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """Why the server refused: its HTTP code, its reason as a word, and the reasons of causes."""
+    """Why the server refused: its HTTP code, its reason as a word, and the reasons of causes. ``next``
+    of an expired list asks for the rest as it is now."""
 
     code: int = 0
     reason: str = ""
     message: str = ""
     causes: frozenset[str] = frozenset()
     retry_seconds: float = 0.0
+    next: str = ""
 
 
 class _Metadata(Struct):
@@ -73,7 +75,7 @@ class _Pod(Struct):
     spec: Raw = Raw()
 
 
-class _ListMetadata(Struct):
+class _ListMetadata(Struct, frozen=True):
     resourceVersion: str = ""  # noqa: N815
     next: str = msgspec.field(default="", name="continue")
 
@@ -104,6 +106,7 @@ class _Status(Struct):
     reason: str = ""
     message: str = ""
     details: _Details | None = None
+    metadata: _ListMetadata = _ListMetadata()
 
 
 _page = msgspec.json.Decoder(_List)
@@ -143,19 +146,28 @@ def event_of(line: bytes) -> Event | Status:
     return Event(found.type, metadata.resourceVersion, pod)
 
 
-def status_of(code: int, body: bytes) -> Status:
-    """Why the server refused; of a body that is no Status only the code is known."""
+def status_of(code: int, body: bytes, retry_seconds: float = 0.0) -> Status:
+    """Why the server refused; of a body that is no Status only the code is known. ``retry_seconds``
+    are those of the header."""
     try:
         found = _said(_status.decode(body))
     except _FAULTS:
-        return Status(code)
-    return msgspec.structs.replace(found, code=code)
+        found = Status()
+    retry = max(retry_seconds, found.retry_seconds)
+    return msgspec.structs.replace(found, code=code, retry_seconds=retry)
 
 
 def _said(status: _Status) -> Status:
     details = status.details or _Details()
     causes = frozenset(one.reason for one in details.causes or ())
-    return Status(status.code, status.reason, status.message, causes, details.retryAfterSeconds)
+    return Status(
+        status.code,
+        status.reason,
+        status.message,
+        causes,
+        details.retryAfterSeconds,
+        status.metadata.next,
+    )
 
 
 def _object(data: Raw) -> tuple[PodObject, _Metadata]:

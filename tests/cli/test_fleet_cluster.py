@@ -1,0 +1,90 @@
+"""``qoslet fleet --context``: the nodes and pods of a cluster, asked for as kubectl asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qoslet.errors import CannotDo
+from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
+from qoslet.host.cluster.list_pages import ListPages
+from tests.cli.fixtures import run
+from tests.core.node.cluster.api_model import ApiModel
+from tests.host.cluster.fake_api import FakeApi, fake_api, node_list
+
+needs_client = pytest.mark.skipif(
+    not is_installed(), reason="the Kubernetes client is not installed: make test installs it"
+)
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    model = ApiModel(page=2)
+    for number in range(7):
+        model.put(f"p{number}", f"n{number % 2 + 1}")
+    with fake_api(model) as served:
+        served.pages["/api/v1/nodes"] = node_list("n1", "n2")
+        yield served
+
+
+def fleet(*arguments: str, code: int = 0) -> dict[str, Any]:
+    done = run("fleet", *arguments, "-o", "json", folder=Path("/"))
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@needs_client
+def test_a_cluster_is_read_in_pages(api: FakeApi, tmp_path: Path) -> None:
+    found = fleet("--kubeconfig", str(api.kubeconfig(tmp_path)))
+    assert [(one["name"], one["pods"]) for one in found["nodes"]] == [("n1", 4), ("n2", 3)]
+    assert [path for path, _ in api.requests] == ["/api/v1/nodes", *["/api/v1/pods"] * 4]
+    assert all(query["limit"] == "500" for _, query in api.requests)
+
+
+@needs_client
+def test_a_context_and_what_is_wrong_with_it(api: FakeApi, tmp_path: Path) -> None:
+    path = str(api.kubeconfig(tmp_path))
+    assert fleet("--kubeconfig", path, "--context", "one")["totals"]["pods"] == 7
+    done = run("fleet", "--kubeconfig", path, "--context", "two", folder=tmp_path)
+    assert done.returncode == 2
+    assert "two" in done.stderr
+    assert "kubectl config get-contexts" in done.stderr
+    api.token = "x"
+    done = run("fleet", "--kubeconfig", path, folder=tmp_path)
+    assert (done.returncode, "the credentials are not valid" in done.stderr) == (3, True)
+
+
+@needs_client
+def test_pages_that_expire_and_servers_that_are_busy(api: FakeApi, tmp_path: Path) -> None:
+    session = open_session(ClusterAccess(str(api.kubeconfig(tmp_path))))
+    api.faults.extend([429, "", "half", "reset", 503, ""])
+    pauses: list[float] = []
+    pages = ListPages(session, "/api/v1/pods", pause=pauses.append)
+    names = []
+    for page in pages:
+        names += [one["metadata"]["name"] for one in json.loads(page)["items"]]
+        if len(names) == 4:
+            api.change(lambda model: model.put("p9"))
+            api.change(lambda model: model.compact())
+    assert names == ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p9"]
+    assert pages.inconsistent
+    assert len(pauses) == 4
+    api.faults.extend([403])
+    with pytest.raises(CannotDo, match="grant list on pods"):
+        list(ListPages(session, "/api/v1/pods"))
+    api.faults.extend(["reset"] * 5)
+    with pytest.raises(CannotDo):
+        list(ListPages(session, "/api/v1/pods", pause=pauses.append))
+    session.close()
+
+
+@pytest.mark.skipif(is_installed(), reason="the Kubernetes client is installed")
+def test_without_the_client_it_says_what_to_install(tmp_path: Path) -> None:
+    done = run("fleet", "--context", "one", folder=tmp_path)
+    assert done.returncode == 3
+    assert "pip install 'qoslet[cluster]'" in done.stderr
