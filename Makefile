@@ -87,7 +87,8 @@ lock: ## Pin the dependencies again (needs uv)
 	@command -v uv >/dev/null || { echo 'make lock needs uv on the PATH: pipx install uv' >&2; exit 1; }
 	uv pip compile $(LOCKING) --group build --output-file requirements.lock pyproject.toml
 	uv pip compile $(LOCKING) --extra cri --output-file requirements-cri.lock pyproject.toml
-	uv pip compile $(LOCKING) --group dev --extra cri --output-file requirements-dev.lock pyproject.toml
+	uv pip compile $(LOCKING) --extra cluster --output-file requirements-cluster.lock pyproject.toml
+	uv pip compile $(LOCKING) --group dev --extra cri --extra cluster --output-file requirements-dev.lock pyproject.toml
 	uv pip compile $(LOCKING) --group web --extra cri --output-file requirements-web.lock pyproject.toml
 
 clean: ## Remove what make made

@@ -58,11 +58,12 @@ def pinned(lock: str) -> dict[str, str]:
     return dict(rows)
 
 
-def test_the_extra_for_container_runtimes_is_pinned_with_hashes() -> None:
+@pytest.mark.parametrize("name", ["cri", "cluster"])
+def test_an_extra_is_pinned_with_hashes(name: str) -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
-    extra = project["project"]["optional-dependencies"]["cri"]
-    cri, develop = pinned("requirements-cri.lock"), pinned("requirements-dev.lock")
-    wanted = {re.split(r"[<>=;\[ ]", name)[0] for name in extra}
-    assert wanted <= cri.keys()
-    assert pinned("requirements.lock").items() & cri.items(), "it is installed beside the others"
-    assert cri.items() <= develop.items(), "tested as installed"
+    extra = project["project"]["optional-dependencies"][name]
+    found, develop = pinned(f"requirements-{name}.lock"), pinned("requirements-dev.lock")
+    wanted = {re.split(r"[<>=;\[ ]", one)[0] for one in extra}
+    assert wanted <= found.keys()
+    assert pinned("requirements.lock").items() & found.items(), "it is installed beside the others"
+    assert found.items() <= develop.items(), "tested as installed"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.list_pages import ListPages
-from tests.cli.fixtures import run
+from tests.cli.fixtures import environment, run
 from tests.core.node.cluster.api_model import ApiModel
 from tests.host.cluster.fake_api import FakeApi, fake_api, node_list
 
@@ -31,8 +33,8 @@ def api() -> Iterator[FakeApi]:
         yield served
 
 
-def fleet(*arguments: str, code: int = 0) -> dict[str, Any]:
-    done = run("fleet", *arguments, "-o", "json", folder=Path("/"))
+def fleet(*arguments: str, code: int = 0, **env: str) -> dict[str, Any]:
+    done = run("fleet", *arguments, "-o", "json", folder=Path("/"), **env)
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -57,6 +59,29 @@ def test_a_context_and_what_is_wrong_with_it(api: FakeApi, tmp_path: Path) -> No
     api.token = "x"
     done = run("fleet", "--kubeconfig", path, folder=tmp_path)
     assert (done.returncode, "the credentials are not valid" in done.stderr) == (3, True)
+
+
+@needs_client
+def test_a_key_that_a_kubeconfig_embeds_is_not_left_in_a_file(api: FakeApi, tmp_path: Path) -> None:
+    files = tmp_path / "tmp"
+    files.mkdir()
+    path = str(api.kubeconfig(tmp_path, embedded=True))
+    assert fleet("--kubeconfig", path, TMPDIR=str(files))["totals"]["pods"] == 7
+    assert list(files.iterdir()) == []
+
+
+@needs_client
+def test_kubectl_qoslet_means_the_current_context(api: FakeApi, tmp_path: Path) -> None:
+    kubeconfig = str(api.kubeconfig(tmp_path))
+    assert fleet("--cluster", KUBECONFIG=kubeconfig)["totals"]["pods"] == 7
+    plugin = tmp_path / "kubectl-qoslet"
+    plugin.write_text(f"#!{sys.executable}\nfrom qoslet.cli.main import main\n\nmain()\n")
+    plugin.chmod(0o755)
+    env = environment(KUBECONFIG=kubeconfig)
+    words = [str(plugin), "fleet", "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["totals"]["pods"] == 7
 
 
 @needs_client

@@ -5,7 +5,11 @@ from __future__ import annotations
 from qoslet.host.cluster.client_library import ClusterAccess
 
 
-def cluster_access(values: object) -> ClusterAccess:
-    """The access among the attributes of ``values``, as the command line has them."""
+def cluster_access(values: object) -> ClusterAccess | None:
+    """The access among the attributes of ``values``, as the command line has them; None where no
+    cluster is named."""
     kubeconfig = getattr(values, "kubeconfig", None) or ""
-    return ClusterAccess(kubeconfig, getattr(values, "context", None) or "")
+    context = getattr(values, "context", None) or ""
+    if not (kubeconfig or context or getattr(values, "cluster", False)):
+        return None
+    return ClusterAccess(kubeconfig, context)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,11 +11,19 @@ if TYPE_CHECKING:
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--kubeconfig`` and ``--context``, in a group of their own."""
+    """``--cluster``, ``--kubeconfig`` and ``--context``, in a group of their own."""
     group = parser.add_argument_group("access to a cluster")
+    group.add_argument(
+        "--cluster", action="store_true", help="Read the cluster of the current context"
+    )
     group.add_argument(
         "--kubeconfig", metavar="FILE", help="kubeconfig (default: as kubectl finds it)"
     )
     group.add_argument(
-        "--context", metavar="NAME", help="Context of the kubeconfig (default: the current one)"
+        "--context", metavar="NAME", help="Context of the kubeconfig (default: current)"
     )
+
+
+def is_plugin() -> bool:
+    """Whether this is ``kubectl qoslet``: kubectl begins the program of that name."""
+    return os.path.basename(sys.argv[0]) == "kubectl-qoslet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import ssl
@@ -53,7 +54,14 @@ class FakeApi:
             self.epoch += 1
             self.lock.notify_all()
 
-    def kubeconfig(self, folder: Path, token_file: Path | None = None, **cluster: str) -> Path:
+    def kubeconfig(
+        self,
+        folder: Path,
+        token_file: Path | None = None,
+        *,
+        embedded: bool = False,
+        **cluster: str,
+    ) -> Path:
         """A kubeconfig for it, with the token in a file."""
         user = {"tokenFile": str(token_file)} if token_file is not None else {"token": self.token}
         named = {
@@ -62,6 +70,13 @@ class FakeApi:
             "tls-server-name": "n1",
             **cluster,
         }
+        if embedded:
+            data = base64.b64encode((CERTIFICATES / "ca.pem").read_bytes()).decode()
+            del named["certificate-authority"]
+            named["certificate-authority-data"] = data
+            for field, name in (("client-certificate", "signed.pem"), ("client-key", "key.pem")):
+                text = (CERTIFICATES / name).read_bytes()
+                user[f"{field}-data"] = base64.b64encode(text).decode()
         path = folder / "kubeconfig"
         document = {
             "apiVersion": "v1",

@@ -38,9 +38,9 @@ def plan_fleet(
     """Read and plan all nodes of the command line, on each of ``sides``. Broken documents are rows.
     Raises BadInputs where nothing could be read, BadInput, CannotDo."""
     paths = [*args.filename, *args.paths]
-    access = cluster_access(args) if args.kubeconfig or args.context else None
+    access = cluster_access(args)
     if not paths and access is None:
-        hint = "kubectl get nodes,pods -A -o json | qoslet fleet -, or --context"
+        hint = "kubectl get nodes,pods -A -o json | qoslet fleet -, or qoslet fleet --cluster"
         raise BadInput("no cluster given", where="-f", hint=hint)
     chosen = configured(args, sides)
     fit = fit_of(args.fit) if args.fit else None
@@ -61,7 +61,7 @@ def _nothing(cluster: Cluster, files: Sequence[str]) -> BadInputs:
         for row in cluster.problems.rows()
         if row.problem.severity == "error"
     ][:20]
-    first = files[0] if files else "--context"
+    first = files[0] if files else "the cluster"
     where = "stdin" if first == "-" else first
     hint = "kubectl get nodes,pods -A -o json"
     return BadInputs([*faults, BadInput("contains no node", where=where, hint=hint)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from qoslet.cli.cluster_options import add_cluster_arguments
+from qoslet.cli.cluster_options import add_cluster_arguments, is_plugin
 from qoslet.cli.parser import (
     add_drawing_arguments,
     add_node_arguments,
@@ -105,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
         if sys.stdout is not None and sys.stdout.isatty():
             hint = f"qoslet fleet ... -o {args.output} > fleet.{args.output}"
             raise BadInput("is not for a terminal", where=f"-o {args.output}", hint=hint)
+    if is_plugin() and not (args.filename or args.paths):
+        args.cluster = True
     from qoslet.app.fleet.fleet import plan_fleet
     from qoslet.app.sides import node_sides
     from qoslet.cli.commands import parser_of

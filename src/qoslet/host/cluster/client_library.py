@@ -164,8 +164,13 @@ class LibrarySession:
         return LibraryResponse(response, self.server)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close its connections, and remove the files that the library wrote of what a kubeconfig
+        embeds: this program may end without what the library has registered for its end."""
         self._client.close()
+        module = import_module("kubernetes.config.kube_config")
+        remove = getattr(module, "_cleanup_temp_files", None)
+        if remove is not None:
+            remove()
 
 
 def _timeout(silence_seconds: float) -> Any:
