@@ -1,0 +1,37 @@
+"""What qoslet asks of an API server and of kubelets, as RBAC has it. ``deploy/`` grants just this.
+
+Source: pkg/kubelet/server/auth.go (KEP-2862) for ``nodes/…``; the rest are requests of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Use = Literal["kubelet", "kubelet-before-1.33", "api", "fleet"]
+"""Pods from the kubelet, from one that knows no finer rights, from the API server; and ``fleet``."""
+
+
+class Right(Struct, frozen=True):
+    """Verbs on a resource of the core group, cluster-wide."""
+
+    use: Use
+    resource: str
+    verbs: tuple[str, ...]
+
+
+RIGHTS = (
+    Right("kubelet", "nodes/configz", ("get",)),
+    Right("kubelet", "nodes/pods", ("get",)),
+    Right("kubelet", "nodes/metrics", ("get",)),
+    Right("kubelet-before-1.33", "nodes/proxy", ("get",)),
+    Right("api", "pods", ("list", "watch")),
+    Right("fleet", "nodes", ("list",)),
+    Right("fleet", "pods", ("list",)),
+)
+
+
+def rules_of(use: Use) -> dict[str, tuple[str, ...]]:
+    """The verbs by resource that a use takes."""
+    return {one.resource: one.verbs for one in RIGHTS if one.use == use}

@@ -1,0 +1,113 @@
+"""The objects of ``deploy/``: as Kustomize puts them together, and as Helm renders the chart."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.paths import REPO
+
+DEPLOY = REPO / "deploy"
+KUSTOMIZE, CHART = DEPLOY / "kustomize", DEPLOY / "helm" / "qoslet"
+Objects = dict[tuple[str, str], dict[str, Any]]
+
+
+def documents(text: str) -> Iterator[dict[str, Any]]:
+    """The objects of a YAML text."""
+    yield from (one for one in yaml.safe_load_all(text) if one is not None)
+
+
+def kustomized(*components: str) -> Objects:
+    """The base with components, by kind and name. ConfigMaps keep their names."""
+    found: Objects = {}
+    folders = [KUSTOMIZE / "base", *(KUSTOMIZE / "components" / one for one in components)]
+    for folder in folders:
+        (head,) = documents((folder / "kustomization.yaml").read_text())
+        for name in head.get("resources", ()):
+            for one in documents((folder / name).read_text()):
+                found[one["kind"], one["metadata"]["name"]] = one
+        for made in head.get("configMapGenerator", ()):
+            data = {name: (folder / name).read_text() for name in made["files"]}
+            metadata = {"name": made["name"], "namespace": head["namespace"]}
+            found["ConfigMap", made["name"]] = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": metadata,
+                "data": data,
+            }
+        for patch in head.get("patches", ()):
+            target = found[patch["target"]["kind"], patch["target"]["name"]]
+            for step in yaml.safe_load((folder / patch["path"]).read_text()):
+                _patch(target, step)
+    return found
+
+
+def _patch(target: Any, step: Mapping[str, Any]) -> None:
+    """A step of a JSON patch: add or replace."""
+    *way, last = step["path"].strip("/").split("/")
+    for name in way:
+        target = target[int(name)] if isinstance(target, list) else target[name]
+    assert step["op"] == "add" or last in target
+    target[last] = step["value"]
+
+
+def chart(**values: Any) -> Objects:
+    """The chart with values over its own, released into the namespace ``qoslet``."""
+    given = {**yaml.safe_load((CHART / "values.yaml").read_text()), **values}
+    found: Objects = {}
+    for path in sorted((CHART / "templates").glob("*.yaml")):
+        for one in documents(rendered(path, given)):
+            found[one["kind"], one["metadata"]["name"]] = one
+    return found
+
+
+_ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
+
+
+def rendered(path: Path, values: Mapping[str, Any]) -> str:
+    """A template that uses no more than values, ``if``, ``else``, ``toYaml`` and ``sha256sum``."""
+    lines: list[str] = []
+    shown = [True]
+    for line in path.read_text().splitlines():
+        found = _ACTION.fullmatch(line.strip())
+        words = found[1].split() if found else []
+        if words[:1] == ["if"]:
+            shown.append(_holds(words[1:], values))
+        elif words == ["else"]:
+            shown[-1] = not shown[-1]
+        elif words == ["end"]:
+            shown.pop()
+        elif all(shown):
+            lines.append(_ACTION.sub(lambda one: _value(one[1].split(), values), line))
+    assert shown == [True], f"{path}: an if has no end"
+    return "\n".join(lines) + "\n"
+
+
+def _holds(words: list[str], values: Mapping[str, Any]) -> bool:
+    if words[0] == "eq":
+        return bool(_at(words[1], values) == words[2].strip('"'))
+    return bool(_at(words[0], values))
+
+
+def _at(name: str, values: Mapping[str, Any]) -> Any:
+    top = {"Values": values, "Release": {"Namespace": "qoslet"}}
+    value: Any = top
+    for part in name.strip(".").split("."):
+        value = value[part]
+    return value
+
+
+def _value(words: list[str], values: Mapping[str, Any]) -> str:
+    if words[0] != "toYaml":
+        return str(_at(words[0], values))
+    text = yaml.safe_dump(_at(words[1], values), sort_keys=False)
+    if words[3] == "sha256sum":
+        return hashlib.sha256(text.encode()).hexdigest()
+    assert words[2:4] == ["|", "nindent"]
+    return "\n" + textwrap.indent(text.rstrip("\n"), " " * int(words[4]))

@@ -1,0 +1,206 @@
+"""What ``deploy/`` installs: the same by Kustomize and by Helm, with the least rights."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qoslet.core.node.cluster.rights import RIGHTS, Use, rules_of
+from qoslet.version import VERSION
+from tests.cli.fixtures import run
+from tests.deploy.objects import CHART, DEPLOY, KUSTOMIZE, chart, documents, kustomized, rendered
+from tests.paths import REPO
+
+COMPONENTS: dict[str, Use] = {
+    "api-source": "api",
+    "kubelet-before-1.33": "kubelet-before-1.33",
+}
+
+
+def rules(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """What the service account may do, by resource."""
+    roles = {name: one for (kind, name), one in objects.items() if kind == "ClusterRole"}
+    bound = {
+        one["roleRef"]["name"] for (kind, _), one in objects.items() if kind == "ClusterRoleBinding"
+    }
+    assert bound == set(roles)
+    found: dict[str, tuple[str, ...]] = {}
+    for role in roles.values():
+        for rule in role["rules"]:
+            assert rule["apiGroups"] == [""]
+            found |= {name: tuple(rule["verbs"]) for name in rule["resources"]}
+    return found
+
+
+def pod_spec(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
+    spec: dict[str, Any] = objects["DaemonSet", "qoslet"]["spec"]["template"]["spec"]
+    return spec
+
+
+def test_the_base_grants_what_the_kubelet_is_asked_for() -> None:
+    assert rules(kustomized()) == rules_of("kubelet")
+
+
+@pytest.mark.parametrize(("component", "use"), COMPONENTS.items())
+def test_a_component_grants_what_its_use_takes(component: str, use: Use) -> None:
+    assert rules(kustomized(component)) == {**rules_of("kubelet"), **rules_of(use)}
+
+
+def test_every_right_of_the_agent_is_granted_by_a_component() -> None:
+    granted = {"kubelet", *COMPONENTS.values()}
+    assert {one.use for one in RIGHTS} - granted == {"fleet"}, "asked with a user's kubeconfig"
+
+
+@pytest.mark.parametrize(
+    ("values", "components"),
+    [
+        ({}, ()),
+        ({"mode": "release"}, ("release",)),
+        ({"rbac": {"api": True, "nodesProxy": False}}, ("api-source",)),
+        ({"rbac": {"api": False, "nodesProxy": True}}, ("kubelet-before-1.33",)),
+    ],
+)
+def test_chart_and_base_are_the_same(values: dict[str, Any], components: tuple[str, ...]) -> None:
+    by_helm, by_kustomize = chart(**values), kustomized(*components)
+    template = by_helm["DaemonSet", "qoslet"]["spec"]["template"]
+    assert len(template["metadata"].pop("annotations")["qoslet.dev/policy"]) == 64
+    for one in (by_helm, by_kustomize):
+        policy = one.pop(("ConfigMap", "qoslet-policy"))["data"]["policy.yaml"]
+        assert yaml.safe_load(policy) == {
+            "apiVersion": "qoslet/v1",
+            "kind": "AgentPolicy",
+            "mode": "watch",
+        }
+    del by_kustomize["Namespace", "qoslet"]
+    job = by_helm.pop(("Job", "qoslet-uninstall"), None)
+    assert (job is None) == ("release" in components)
+    assert by_helm == by_kustomize
+
+
+def test_a_policy_that_changes_rolls_the_agents_out() -> None:
+    templates = [
+        chart(policy={"mode": mode})["DaemonSet", "qoslet"]["spec"]["template"]
+        for mode in ("watch", "protect")
+    ]
+    assert templates[0] != templates[1]
+    text = chart(policy={"mode": "guard", "memoryQos": "qoslet"})["ConfigMap", "qoslet-policy"]
+    assert yaml.safe_load(text["data"]["policy.yaml"])["memoryQos"] == "qoslet"
+
+
+def test_an_uninstall_is_refused_until_values_are_released() -> None:
+    job = chart()["Job", "qoslet-uninstall"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    done = subprocess.run(["python3", "-c", *container["args"]], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "mode=release" in done.stderr
+
+
+def test_every_value_is_used_and_every_used_one_is_there() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    text = "".join(path.read_text() for path in (CHART / "templates").glob("*.yaml"))
+    used = set(re.findall(r"\.Values\.([A-Za-z.]+)", text))
+    names = {
+        f"{name}.{inner}" if name == "rbac" else name
+        for name, value in values.items()
+        for inner in (value if name == "rbac" else [""])
+    }
+    assert used == names
+    head = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert head["appVersion"] == VERSION
+
+
+def test_a_template_without_an_end_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("{{- if .Values.a }}\nkind: A\n")
+    with pytest.raises(AssertionError, match="no end"):
+        rendered(path, {"a": True})
+
+
+def test_root_has_one_capability_and_nothing_of_the_node_is_mounted_but_what_is_named() -> None:
+    spec = pod_spec(kustomized("release"))
+    containers = [*spec["initContainers"], *spec["containers"]]
+    for one in containers:
+        security = one["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["capabilities"]["drop"] == ["ALL"]
+    added = [one["securityContext"]["capabilities"].get("add") for one in containers]
+    assert added == [None, ["SYS_PTRACE"]]
+    paths = {one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one}
+    assert paths == {"/sys/fs/cgroup", "/run/qoslet", "/run/dbus", "/run/systemd"}
+    writable = {
+        one["mountPath"] for one in spec["containers"][0]["volumeMounts"] if not one.get("readOnly")
+    }
+    assert writable == {"/sys/fs/cgroup", "/run/qoslet"}
+    namespace = kustomized()["Namespace", "qoslet"]
+    label = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    assert label == "privileged", "which hostPID, hostNetwork and hostPath take"
+
+
+def test_our_own_plan_and_lint_accept_it(tmp_path: Path) -> None:
+    path = tmp_path / "daemonset.yaml"
+    path.write_text(yaml.safe_dump(kustomized()["DaemonSet", "qoslet"]))
+    node = str(REPO / "docs" / "n1.yaml")
+    done = run("plan", str(path), "--node", node, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    files = {
+        row["file"]
+        for one in json.loads(done.stdout)["cgroups"]
+        for row in one["settings"]
+        if one["container"] == "agent"
+    }
+    assert "memory.max" in files
+    assert "memory.high" not in files, "nothing may hold the agent up"
+    done = run("lint", str(path), "--node", node, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    own = [one for one in json.loads(done.stdout)["findings"] if one["pod"]]
+    assert [one for one in own if one["severity"] in ("warning", "error")] == []
+
+
+def test_the_image_installs_what_the_lock_files_pin() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert text.count("FROM ${BASE}") == 2
+    (base,) = re.findall(r"^ARG BASE=(\S+)$", text, re.MULTILINE)
+    assert "/" not in base, "a name without a registry"
+    (extras,) = re.findall(r'--build-arg EXTRAS="([a-z ]+)"', text)
+    assert [
+        one for one in extras.split() if not (REPO / f"requirements-{one}.lock").is_file()
+    ] == []
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
+    missing = [name for row in copied for name in row.split() if not list(REPO.glob(name))]
+    assert missing == []
+    installs = [line for line in text.splitlines() if " install " in line]
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE) == ["65532:65532"]
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.parametrize("components", [(), ("release",), tuple(COMPONENTS)])
+def test_kubectl_puts_it_together_alike(tmp_path: Path, components: tuple[str, ...]) -> None:
+    shutil.copytree(KUSTOMIZE, tmp_path / "kustomize")
+    (tmp_path / "over").mkdir()
+    head = {
+        "resources": ["../kustomize/base"],
+        "components": [f"../kustomize/components/{one}" for one in components],
+    }
+    (tmp_path / "over" / "kustomization.yaml").write_text(yaml.safe_dump(head))
+    words = ["kubectl", "kustomize", str(tmp_path / "over")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected, found = kustomized(*components), {}
+    for one in documents(done.stdout):
+        name = re.sub(r"^(qoslet-policy)-\w+$", r"\1", one["metadata"]["name"])
+        found[one["kind"], name] = one
+    assert found.keys() == expected.keys()
+    volume = pod_spec(found)["volumes"][-1]["configMap"]
+    assert volume["name"] == found["ConfigMap", "qoslet-policy"]["metadata"]["name"]
+    volume["name"] = "qoslet-policy"
+    assert found["DaemonSet", "qoslet"] == expected["DaemonSet", "qoslet"]

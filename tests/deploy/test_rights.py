@@ -1,0 +1,70 @@
+"""The rights of the table are those that requests take: each source is run and its requests counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from qoslet.app.node.found_node import KubeletOptions, find_node
+from qoslet.core.node.cluster.rights import rules_of
+from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
+from qoslet.host.cluster.followed_pods import FollowedPods
+from qoslet.host.kubelet.client import Credentials
+from tests.cli.fixtures import run
+from tests.core.node.cluster.api_model import OWN, ApiModel
+from tests.host.cluster.fake_api import fake_api, node_list
+from tests.host.kubelet.fake_node import CERTIFICATES, HEAD, declare, kubelet_port, pods
+
+needs_client = pytest.mark.skipif(
+    not is_installed(), reason="the Kubernetes client is not installed: make test installs it"
+)
+
+
+def verbs(requests: Iterable[tuple[str, dict[str, str]]]) -> dict[str, tuple[str, ...]]:
+    """What an API server checks for requests, by resource."""
+    found: dict[str, set[str]] = {}
+    for path, query in requests:
+        resource = path.removeprefix("/api/v1/")
+        found.setdefault(resource, set()).add("watch" if "watch" in query else "list")
+    return {name: tuple(sorted(some)) for name, some in found.items()}
+
+
+def test_a_kubelet(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    pages = {"/configz": b'{"kubeletconfig": {}}', "/pods": pods("a"), "/metrics": b""}
+    with kubelet_port(pages, "self-signed.pem", "secret") as (number, asked):
+        files = {
+            "/k.yaml": f"{HEAD}port: {number}\ntlsCertFile: /k.crt\n",
+            "/k.crt": (CERTIFICATES / "self-signed.pem").read_text(),
+        }
+        declare(tmp_path, "--config=/k.yaml", files=files)
+        find_node(KubeletOptions(None, Credentials(token=str(token)), str(tmp_path)))
+    resources = {"nodes" + path for path, _ in asked}
+    assert resources == set(rules_of("kubelet"))
+
+
+@needs_client
+def test_an_api_server(tmp_path: Path) -> None:
+    with fake_api(ApiModel()) as api:
+        access = ClusterAccess(str(api.kubeconfig(tmp_path)))
+        followed = FollowedPods(OWN, lambda: open_session(access), wait_scale=0.01)
+        followed.start()
+        until = time.monotonic() + 10
+        while len(api.requests) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        followed.close()
+        assert verbs(api.requests) == rules_of("api")
+
+
+@needs_client
+def test_a_fleet(tmp_path: Path) -> None:
+    with fake_api(ApiModel()) as api:
+        api.pages["/api/v1/nodes"] = node_list("n1")
+        done = run("fleet", "--kubeconfig", str(api.kubeconfig(tmp_path)))
+        assert done.returncode == 0, done.stderr
+        assert verbs(api.requests) == rules_of("fleet")
