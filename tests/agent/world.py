@@ -239,11 +239,11 @@ class World:
         other.journal = self.journal
         return other
 
-    def driver(self) -> Cgroupfs:
+    def driver(self, root: str = ROOT) -> Cgroupfs:
         """The real driver on this kernel."""
         v1 = self.kernel.hierarchy == "v1"
         mounts = {tree: f"/simulated/{tree}" for tree in TREES} if v1 else {"unified": "/simulated"}
-        made = Cgroupfs(self.kernel.hierarchy, mounts, ROOT, sleep=lambda seconds: None)
+        made = Cgroupfs(self.kernel.hierarchy, mounts, root, sleep=lambda seconds: None)
 
         def opened(point: str) -> Directory:
             return Directory(point, self.kernel, self._told)

@@ -56,7 +56,9 @@ class MemoryPolicy(Protocol):
         """Whether somebody may stand still until the next ``consider``."""
 
 
-POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy], ...] = (
+MemoryPlug = Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy]
+
+POLICIES: tuple[MemoryPlug, ...] = (
     lambda context, groups, parts: Guard(context, groups, parts),
     lambda context, groups, parts: PressureEviction(context, groups, parts.reader),
 )
@@ -64,13 +66,20 @@ POLICIES: tuple[Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolic
 
 
 class MemoryMonitor:
-    """One for each reconciler. Does nothing without ``parts``."""
+    """One for each reconciler. Does nothing without ``parts``; ``plugs`` are the policies instead of
+    ``POLICIES``."""
 
-    def __init__(self, context: SyncContext, parts: MemoryParts | None) -> None:
+    def __init__(
+        self,
+        context: SyncContext,
+        parts: MemoryParts | None,
+        plugs: Sequence[MemoryPlug] | None = None,
+    ) -> None:
         self._context = context
         self._parts = parts
         self.groups = TrackedCgroups(context)
-        self.policies = [plug(context, self.groups, parts) for plug in POLICIES] if parts else []
+        plugs = POLICIES if plugs is None else plugs
+        self.policies = [plug(context, self.groups, parts) for plug in plugs] if parts else []
         self._accounting = MemoryAccounting(context, parts, self.groups) if parts else None
         self._near_limit: frozenset[str] = frozenset()
         self._next_read: float | None = None

@@ -7,7 +7,7 @@ is overridden; all others cost nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 
 
 class Guard:
-    """The guard of memory.high; a ``MemoryPolicy``."""
+    """The guard of memory.high; a ``MemoryPolicy``. ``may_end`` says why no container of a pod is killed."""
 
     def __init__(
         self,
@@ -58,8 +58,10 @@ class Guard:
         *,
         tuning: throttle_stall.StallTuning = throttle_stall.STALL_TUNING,
         policy: throttle_guard.GuardPolicy = throttle_guard.GUARD_POLICY,
+        may_end: Callable[[PodWorker], str] = lambda worker: "",
     ) -> None:
         self._context = context
+        self._may_end = may_end
         self._cgroups = groups
         self._reclaim = parts.reclaim
         self._tuning = tuning
@@ -226,7 +228,7 @@ class Guard:
             watched.short_since = None
         elif watched.short_since is None:
             watched.short_since = now
-        decision = found.decision
+        decision = self._permitted(found.decision, watched)
         if decision is None:
             return
         if (mode != "act" or decision.answer == "none") and self._was_logged(
@@ -240,6 +242,15 @@ class Guard:
             watched.blocked_until = now + RECLAIM_SECONDS
         if not (error and self._was_logged(watched, f"{decision.answer}{error}")):
             self._record(watched, decision, error, mode)
+
+    def _permitted(
+        self, decision: GuardDecision | None, watched: WatchedCgroup
+    ) -> GuardDecision | None:
+        """The decision; none but a reason where it would kill what may not be killed."""
+        if decision is None or decision.answer != "end":
+            return decision
+        reason = self._may_end(self._context.workers[watched.cgroup.uid])
+        return GuardDecision("none", f"{decision.because}; {reason}") if reason else decision
 
     def _situation(
         self, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory, mode: Mode

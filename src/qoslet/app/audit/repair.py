@@ -18,7 +18,7 @@ from qoslet.core.audit.repairs import NotRepaired, Repairs, repairs
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.journal import CONTROL, GUEST, ReadBack, record_done
+from qoslet.core.reconcile.journal import CONTROL, GUEST, GUESTS, ReadBack, record_done
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory
 from qoslet.host.state.resume import verb_of
@@ -96,7 +96,7 @@ def _place(plan: Plan) -> tuple[owned_tree.TreeLocation, str | None]:
     if kubelet.cgroup_root.strip("/"):
         own = owned_tree.place_of(kubelet.cgroup_root, node.hierarchy, node.driver)
         journal = f"{state}/{escaped(own.root)}/{JOURNAL}"
-        if os.path.exists(journal) and verb_of(own.root, state) != GUEST:
+        if os.path.exists(journal) and verb_of(own.root, state) not in GUESTS:
             return own, None
     root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
     return owned_tree.place_of(root, node.hierarchy, node.driver), GUEST

@@ -15,8 +15,10 @@ from qoslet.errors import QosletError
 
 FORMAT = 1
 
-GUEST = "audit"
-"""The command of a journal of values in a tree of another manager, as of a kubelet."""
+GUEST, AGENT = "audit", "agent"
+"""The commands of journals of values in a tree of another manager, as of a kubelet: ``audit --fix``,
+and the agent beside it."""
+GUESTS = (GUEST, AGENT)
 
 CONTROL = "cgroup.subtree_control"
 """The v2 file that enables controllers for child cgroups; recorded as a value."""
@@ -24,7 +26,7 @@ CONTROL = "cgroup.subtree_control"
 
 class Header(Struct, frozen=True, array_like=True, tag="qoslet"):
     """The first line. Inodes are valid only on this boot and hierarchy. ``verb`` is the command:
-    the tree of ``apply`` stays, that of ``run`` ends with its process, that of ``audit`` is another's.
+    the tree of ``apply`` stays, that of ``run`` ends with its process, those of ``GUESTS`` are another's.
     ``driver`` wrote it."""
 
     boot: str

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.reconcile.journal import (
+    AGENT,
     GUEST,
+    GUESTS,
     Created,
     CreateIntent,
     Header,
@@ -102,7 +104,7 @@ def open_journal(
         releasing=verb is None,
     )
     try:
-        _take_up(journal, tree, header, given or header.verb == GUEST, recorded)
+        _take_up(journal, tree, header, given or header.verb in GUESTS, recorded)
         if journal.ledger.cgroups or journal.ledger.files:
             journal.reserve()
     except BaseException:
@@ -186,7 +188,7 @@ def _recovered(
     if parsed.bad:
         numbers = ", ".join(map(str, parts.damaged[:DAMAGED_SHOWN]))
         notes.append(f"{root}: {parsed.bad} torn or damaged lines of the journal (line {numbers})")
-    if (parts.parsed.header.verb if parts.parsed.header else parts.verb) == GUEST:
+    if (parts.parsed.header.verb if parts.parsed.header else parts.verb) in GUESTS:
         # the cgroups that stand there are another manager's, whatever their names and values
         return notes
     standing = {path: tree.identity(path) or 0 for path in tree.below(root)}
@@ -238,6 +240,17 @@ def _take_up(
             )
         stale = stale or before.verb != header.verb
     stale = prune(ledger, tree) or stale
+    if (
+        before is not None
+        and before.verb != header.verb
+        and ledger.files
+        and _are_guests(before, header)
+    ):
+        raise CannotDo(
+            f"qoslet {_COMMANDS[before.verb]} has written values in this tree",
+            where=root,
+            hint=f"qoslet release --cgroup-root {root} restores them",
+        )
     if before is not None and before.verb != header.verb and ledger.cgroups:
         other = {"apply": "an apply", "run": "a run"}.get(before.verb, "another verb")
         raise CannotDo(
@@ -257,6 +270,14 @@ def _take_up(
     if stale:
         journal.rewrite()
         journal.forget_aside()
+
+
+_COMMANDS = {GUEST: "audit --fix", AGENT: "agent"}
+
+
+def _are_guests(before: Header, header: Header) -> bool:
+    """Whether both write values in trees of others: neither knows which of the other's to give back."""
+    return before.verb in GUESTS and header.verb in GUESTS
 
 
 def _check_root(
@@ -323,7 +344,7 @@ def read_journal(
         before = parts.header_like(header)
         if before is not None and same_place(before, header):
             ledger.add(parts.parsed.entries)
-            header, given = before, given or before.verb == GUEST
+            header, given = before, given or before.verb in GUESTS
             if parts.parsed.bad or parts.lost:
                 _recovered(ledger, parts, tree, root, given, recorded)
     prune(ledger, tree)

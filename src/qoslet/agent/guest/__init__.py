@@ -1,0 +1,1 @@
+"""The agent beside a kubelet: it watches the node, and writes only what a policy names."""

@@ -1,0 +1,225 @@
+"""The agent beside a kubelet: one sync reads the node, writes what the policy names, lets the guard
+look, and audits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from qoslet.agent.guest.governed_files import FilesSync, GovernedFiles
+from qoslet.agent.guest.guarded_pods import GuardedPods
+from qoslet.agent.guest.node_auditor import NodeAuditor
+from qoslet.agent.guest.ports import Auditor, NodeSource, NodeView
+from qoslet.agent.ports import Clock
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.guest.policy import governed, nothing_to_write
+from qoslet.core.guest.status import GuestSync
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.errors import CannotDo, QosletError
+
+SYNC_SECONDS = 10.0
+"""Between two looks at the files where nothing wakes the agent."""
+LONGEST_SYNC_SECONDS = 60.0
+"""While nothing differs, that time doubles up to this."""
+LEAST_SECONDS = 1.0
+"""Between two looks at least, however often something happens."""
+SHARE = 0.05
+"""The part of the time that looks at the files take at most."""
+
+RELEASE_SECONDS, RELEASE_POLL_SECONDS = 10.0, 0.2
+"""How long the end waits for values that the kernel takes slowly, and between two looks then."""
+
+
+class GuestAgent:
+    """One for each node. ``guard`` is None where nothing watches memory."""
+
+    def __init__(
+        self,
+        source: NodeSource,
+        auditor: Auditor,
+        files: GovernedFiles,
+        executor: CgroupExecutor,
+        clock: Clock,
+        guard: GuardedPods | None = None,
+        interval: float = SYNC_SECONDS,
+    ) -> None:
+        self._source = source
+        self._auditor = auditor
+        self.audit = NodeAuditor(auditor, clock, interval)
+        self.files = files
+        self.guard = guard
+        self.executor = executor
+        self.view: NodeView | None = None
+        self.governed: tuple[Cgroup, ...] = ()
+        self.last = FilesSync()
+        self.errors: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self.syncs = 0
+        self._clock = clock
+        self._interval = self._pause = interval
+        self._due_at = self._woken_at = float("-inf")
+        self._is_woken = False
+
+    def sync(self) -> GuestSync:
+        """Once: what is due of it. Raises QosletError while the node is not known."""
+        self.syncs += 1
+        errors = list[str]()
+        changed = self._follow(errors)
+        view = self.view
+        assert view is not None
+        self._take_events()
+        done = FilesSync()
+        now = self._clock.monotonic()
+        if changed or now >= self._next_look():
+            done = self._sync_files(view)
+        guarded = self._guarded(view)
+        events = self.audit.look(self._with_overrides(view.plan))
+        errors += [*done.errors, *([self.audit.error] if self.audit.error else [])]
+        why = nothing_to_write(view.policy, self.governed, view.plan.node, len(view.plan.pods))
+        lasting = [*view.notes, *([why] if why else [])]
+        told = GuestSync(
+            _summary(view, self.governed, done),
+            events,
+            done.written,
+            done.restored,
+            done.resets,
+            (*done.errors, *_new(errors, self.errors, done.errors)),
+            (*done.notes, *guarded, *_new(lasting, self.notes)),
+        )
+        self.errors, self.notes = tuple(errors), tuple(lasting)
+        return told
+
+    def _follow(self, errors: list[str]) -> bool:
+        """Take in the node; while it cannot be read it stays as it was. Whether it is another.
+        Raises QosletError where it never was read."""
+        before = self.view
+        try:
+            self.view = view = self._source.current()
+        except QosletError as error:
+            if before is None:
+                raise
+            errors.append(str(error))
+            return False
+        same = before is not None and before.plan is view.plan and before.policy == view.policy
+        if not same:
+            kubelet = view.plan.node.kubelet
+            root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+            self.governed = governed(view.plan, view.policy, root)
+        return not same
+
+    def _take_events(self) -> None:
+        """What happened in cgroups makes looks due, as soon as the last ones let them."""
+        if self._auditor.happened():
+            self._is_woken = True
+            self.audit.wake()
+
+    def _next_look(self) -> float:
+        """When the files are due, in monotonic seconds."""
+        again = self.files.next_at()
+        times = [self._due_at, *([self._woken_at] if self._is_woken else [])]
+        if again is not None:
+            times.append(max(again, self._woken_at))
+        return min(times)
+
+    def _sync_files(self, view: NodeView) -> FilesSync:
+        """Write and restore. While nothing differs, the next look waits longer."""
+        begun = self._clock.monotonic()
+        complete = view.source.complete or not self.governed
+        try:
+            done = self.files.sync(view.plan.node, self.governed, complete=complete)
+        except (QosletError, OSError) as error:
+            done = FilesSync(errors=[f"nothing was written: {error}"])
+        now = self._clock.monotonic()
+        busy = done.written or done.restored or done.resets or done.errors
+        longest = max(self._interval, LONGEST_SYNC_SECONDS)
+        self._pause = self._interval if busy else min(2 * self._pause, longest)
+        self._due_at = now + self._pause
+        self._woken_at = now + max(LEAST_SECONDS, (now - begun) / SHARE)
+        self._is_woken = False
+        self.last = done
+        return done
+
+    def _guarded(self, view: NodeView) -> list[str]:
+        """Let the guard look; what it says. What it may raise is written down as another's before."""
+        if self.guard is None:
+            return []
+        if view.policy.mode == "watch":
+            self.guard.stop()
+            return []
+        if view.policy.mode == "guard":
+            self.files.adopt(one.path for one in self.governed if one.path is not None)
+        return self.guard.sync(view)
+
+    def _with_overrides(self, plan: Plan) -> Plan:
+        """The plan with what the guard has raised, which is no drift."""
+        if not self.executor.overrides:
+            return plan
+        from msgspec.structs import replace
+
+        return replace(plan, cgroups=tuple(self.executor.with_overrides(plan.cgroups)))
+
+    def release(self, seconds: float = RELEASE_SECONDS) -> list[str]:
+        """Restore every file that holds a value of ours, for at most so long; what there is to say,
+        such as the files that another process has written since, which stay. Raises CannotDo with
+        what is left."""
+        if self.view is None:
+            return []
+        self.executor.overrides.clear()
+        said, until = list[str](), self._clock.monotonic() + seconds
+        while True:
+            done = self.files.sync(self.view.plan.node, ())
+            said += [line for line in (*done.notes, *done.errors) if line not in said]
+            left = self.executor.journal.ledger.files
+            if not left or self._clock.monotonic() >= until:
+                break
+            self._clock.sleep(RELEASE_POLL_SECONDS)
+        if left:
+            path, file = next(iter(left))
+            raise CannotDo(
+                f"{_many(len(left), 'file')} not restored, such as {path}/{file}",
+                where=self.executor.root,
+                hint=f"qoslet release --cgroup-root {self.executor.root}",
+            )
+        return said
+
+    def descriptors(self) -> Sequence[int]:
+        """Readable when a sync is due; what happens in cgroups tells nothing new where it is known."""
+        guarding = () if self.guard is None else self.guard.descriptors()
+        happening = () if self._is_woken else self._auditor.descriptors()
+        return (*self._source.descriptors(), *happening, *guarding)
+
+    def wait_seconds(self) -> float:
+        """Until something is due that no descriptor tells."""
+        times = [
+            self._next_look(),
+            self.audit.next_at(),
+            self._source.next_at(),
+            None if self.guard is None else self.guard.next_at(),
+        ]
+        return max(0.0, min(at for at in times if at is not None) - self._clock.monotonic())
+
+
+def _new(lines: Sequence[str], before: Collection[str], said: Collection[str] = ()) -> list[str]:
+    """Lines that were not there in the sync before, nor are said already."""
+    return [line for line in dict.fromkeys(lines) if line not in before and line not in said]
+
+
+def _summary(view: NodeView, governed: Sequence[Cgroup], done: FilesSync) -> str:
+    """The sync in one sentence."""
+    files = sum(len(one.settings) for one in governed)
+    parts = [f"{_many(len(view.plan.pods), 'pod')} from {view.source.place}"]
+    if view.policy.mode == "watch":
+        parts.append("watching")
+    else:
+        parts.append(f"{_many(files, 'value')} kept as planned")
+    if done.written:
+        parts.append(f"{_many(len(done.written), 'value')} written")
+    if done.restored:
+        parts.append(f"{_many(len(done.restored), 'value')} restored")
+    if done.resets:
+        parts.append(f"{_many(len(done.resets), 'value')} reset by another process")
+    return "; ".join(parts)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

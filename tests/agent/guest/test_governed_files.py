@@ -1,0 +1,135 @@
+"""A guest writes what its policy names, beside a kubelet that does not, and gives it all back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.guest.policy import GuestPolicy
+from tests.agent.guest.beside import (
+    KUBEPODS,
+    MIB,
+    Beside,
+    Kubelet,
+    Source,
+    kubelet_pod,
+    policy,
+    texts,
+)
+from tests.agent.world import World
+
+PODS = (
+    kubelet_pod("a"),
+    kubelet_pod("b", "memory=32Mi", ""),
+    kubelet_pod("c", "", ""),
+    kubelet_pod("g", "cpu=1 memory=16Mi", "cpu=1 memory=16Mi"),
+)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World("v2")
+    Kubelet(made).run(*PODS)
+    return made
+
+
+def changed(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> set[str]:
+    return {
+        file
+        for path, files in after.items()
+        for file, value in files.items()
+        if before[path][file] != value
+    }
+
+
+def test_a_node_where_nothing_is_enabled_is_only_watched(world: World, tmp_path: Path) -> None:
+    before = texts(world)
+    writes: list[str] = []
+    world.on = writes.append
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.source.policy = GuestPolicy()
+    beside.settle()
+    assert texts(world) == before
+    assert set(writes) == {"sync"}
+    assert beside.status.held == ()
+    assert not beside.file.exists()
+
+
+def test_it_writes_memory_qos_and_nothing_else(world: World, tmp_path: Path) -> None:
+    before = texts(world)
+    beside = Beside(world, tmp_path, Source(PODS))
+    done = beside.sync()
+    after = texts(world)
+    assert changed(before, after) == {"memory.min", "memory.low", "memory.high"}
+    app = f"{KUBEPODS}/burstable/poda/aapp"
+    assert after[app]["memory.low"] == str(64 * MIB)
+    assert after[KUBEPODS]["memory.low"] == str(112 * MIB)
+    assert done.written[app, "memory.high"] == after[app]["memory.high"]
+    held = {(one.path, one.file): one.before for one in beside.status.held}
+    assert held[app, "memory.high"] == "max"
+    assert held.keys() == done.written.keys()
+    assert beside.sync(70.0).is_quiet
+
+
+def test_values_go_with_the_policy_and_with_their_pods(world: World, tmp_path: Path) -> None:
+    before = texts(world)
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    policy(beside.source, files=frozenset({"memory.low"}))
+    beside.settle()
+    assert changed(before, texts(world)) == {"memory.low"}
+    policy(beside.source, mode="watch")
+    done = beside.sync()
+    assert done.restored
+    assert texts(world) == before
+    assert beside.status.held == ()
+
+
+def test_a_pod_that_the_reading_may_lack_keeps_its_values(world: World, tmp_path: Path) -> None:
+    from msgspec.structs import replace
+
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    app = f"{KUBEPODS}/burstable/poda/aapp"
+    beside.source.status = replace(beside.source.status, complete=False)
+    beside.source.want(*PODS[1:])
+    beside.settle()
+    assert texts(world)[app]["memory.low"] == str(64 * MIB)
+    beside.source.status = replace(beside.source.status, complete=True)
+    beside.sync(70.0)
+    assert texts(world)[app]["memory.low"] == "0"
+
+
+def test_a_pod_that_ended_leaves_nothing_in_the_journal(world: World, tmp_path: Path) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    for path in (f"{KUBEPODS}/burstable/poda/aapp", f"{KUBEPODS}/burstable/poda"):
+        world.kernel.rmdir(path)
+    beside.source.want(*PODS[1:])
+    beside.settle()
+    assert not any("/poda" in path for path, _ in beside.journal.ledger.files)
+    assert not any("/poda" in path for path in beside.journal.ledger.adopted)
+
+
+def test_a_new_pod_gets_its_values(world: World, tmp_path: Path) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    new = kubelet_pod("new", "memory=100Mi")
+    Kubelet(world).run(*PODS, new)
+    beside.source.want(*PODS, new)
+    beside.sync(1.0)
+    assert world.kernel.read(f"{KUBEPODS}/burstable/podnew/newapp", "memory.low") == str(100 * MIB)
+    assert world.kernel.read(KUBEPODS, "memory.low") == str(212 * MIB)
+
+
+def test_a_source_that_fails_changes_nothing(world: World, tmp_path: Path) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    held = texts(world)
+    beside.source.wrong = "the kubelet does not answer"
+    for _ in range(3):
+        beside.sync(70.0)
+    assert texts(world) == held
+    assert beside.said.count("the kubelet does not answer") == 1
+    assert beside.status.errors == ("the kubelet does not answer",)
