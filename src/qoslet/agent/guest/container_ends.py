@@ -22,6 +22,11 @@ class ContainerEnds:
         self._clock = clock
         self._ended: deque[float] = deque(maxlen=MOST_AN_HOUR)
 
+    @property
+    def count(self) -> int:
+        """How many were ended, of those that count for the hour."""
+        return len(self._ended)
+
     def end_container(self, pod: Pod, container: str, path: str, why: str) -> None:
         """Kill every process of a container. Raises CannotDo where the hour's are used up or a
         process is left."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.config import Config
 from qoslet.agent.guest.ports import Evictor, NodeView
+from qoslet.agent.memory.guard_actions import HIGH
 from qoslet.agent.memory.monitor import MemoryMonitor
 from qoslet.agent.memory.throttle_guard import Guard
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
@@ -29,8 +30,12 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, PodVolume
 from qoslet.errors import CannotDo
 
-GUARD_MODES: Mapping[str, Mode] = {"watch": "off", "protect": "observe", "guard": "act"}
-"""What the guard does in each mode of a guest."""
+
+def guard_mode(policy: GuestPolicy) -> Mode:
+    """What the guard does under a policy: only where the policy names memory.high it may raise it."""
+    if policy.mode == "watch":
+        return "off"
+    return "act" if policy.mode == "guard" and HIGH in policy.files else "observe"
 
 
 class PlannedNode:
@@ -178,7 +183,7 @@ class GuardedPods:
         context.begin_sync()
         if view.policy != self._policy or view.plan is not self._plan:
             self._follow(view)
-        context.config = replace(context.config, guard=GUARD_MODES[view.policy.mode])
+        context.config = replace(context.config, guard=guard_mode(view.policy))
         self._monitor.sync()
         self._monitor.update_tracking()
         said = [*context.log.notes, *context.log.errors]
@@ -196,7 +201,7 @@ class GuardedPods:
             context.work_queue.add(uid)
         for one in view.plan.pods:
             pod = one.pod
-            if view.policy.mode != "guard":
+            if guard_mode(view.policy) != "act":
                 # what a pod asks for by annotation is not the node's to allow
                 pod = replace(pod, memory=replace(pod.memory, guard=None))
             worker = context.workers.get(pod.uid)

@@ -1,0 +1,152 @@
+"""The guard over a kubelet's pods: it raises and reports, and ends a container only where asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.api.memory_annotations import MemoryPolicy
+from qoslet.core.api.pod import Pod
+from qoslet.core.guest.policy import GuestPolicy
+from tests.agent.guest.beside import (
+    GUARD,
+    KUBEPODS,
+    MIB,
+    PROTECT,
+    Beside,
+    Kubelet,
+    Source,
+    kubelet_pod,
+    texts,
+)
+from tests.agent.world import World
+
+APP = f"{KUBEPODS}/burstable/podhog/hogapp"
+HIGH = str(243 * MIB + 204 * 1024)
+
+
+class Stalled:
+    """A node whose pod hangs at its memory.high; ``available`` MiB of the node can be had."""
+
+    def __init__(
+        self, folder: Path, policy: GuestPolicy, pod: Pod | None = None, available: int = 1500
+    ) -> None:
+        self.pod = pod or kubelet_pod("hog", "memory=128Mi")
+        self.available = available
+        self.world = World("v2")
+        Kubelet(self.world).run(self.pod)
+        self.before = texts(self.world)
+        self.pid = self.world.kernel.spawn(APP)
+        source = Source([self.pod])
+        source.policy = policy
+        self.beside = Beside(self.world, folder, source)
+        self.beside.memory.machine = replace(self.beside.memory.machine, scanned=0, stolen=0)
+        self.met = 0
+
+    def time(self, seconds: float, held: int = 250) -> list[str]:
+        """Let time pass; what the guard said meanwhile."""
+        before, memory = len(self.beside.said), self.beside.memory
+        for _ in range(round(seconds * 4)):
+            self.met += 100
+            stat = {"anon": held * MIB, "inactive_anon": held * MIB, "file": 0}
+            memory.set(APP, current=held * MIB, stat=stat, usage_usec=0)
+            if held >= 243:
+                memory.set(APP, local={"high": self.met}, events={"high": self.met})
+            had = self.available * MIB
+            memory.machine = replace(memory.machine, available=had, free=had)
+            self.beside.sync(0.25)
+        return [line for line in self.beside.said[before:] if line.startswith("guard: ")]
+
+    @property
+    def high(self) -> str:
+        return self.world.kernel.read(APP, "memory.high")
+
+    @property
+    def alive(self) -> bool:
+        return self.world.kernel.processes[self.pid].exit_code is None
+
+
+def test_a_stalled_container_gets_room_and_gives_it_back(tmp_path: Path) -> None:
+    node = Stalled(tmp_path, GUARD)
+    [said] = node.time(4)
+    assert said.startswith("guard: removed memory.high of d/hog/app: stalled at memory.high")
+    assert node.high == "max"
+    [override] = node.beside.status.guard.held
+    assert (override.path, str(override.planned)) == (APP, HIGH)
+    assert node.beside.status.contested == (), "what the guard raised is no reset"
+    [restored] = node.time(60, held=100)
+    assert restored.startswith("guard: restored the planned memory.high of d/hog/app")
+    assert node.high == HIGH
+    assert node.beside.agent.release() == []
+    assert texts(node.world) == node.before
+
+
+def test_what_was_raised_is_given_back_from_any_moment(tmp_path: Path) -> None:
+    node = Stalled(tmp_path, GUARD)
+    node.time(4)
+    node.beside.leave()
+    after = Beside(node.world, tmp_path, node.beside.source)
+    assert after.released().refusals == ()
+    assert texts(node.world) == node.before
+
+
+def test_protect_only_says_what_a_guard_would_do(tmp_path: Path) -> None:
+    node = Stalled(tmp_path, PROTECT)
+    [said] = node.time(10)
+    assert "would remove memory.high of d/hog/app" in said
+    assert node.high == HIGH
+
+
+def test_no_annotation_enables_what_the_node_does_not(tmp_path: Path) -> None:
+    pod = replace(kubelet_pod("hog", "memory=128Mi"), memory=MemoryPolicy(guard="act"))
+    node = Stalled(tmp_path, PROTECT, pod)
+    node.time(10)
+    assert node.high == HIGH
+
+
+def test_a_pod_may_leave_the_guard(tmp_path: Path) -> None:
+    pod = replace(kubelet_pod("hog", "memory=128Mi"), memory=MemoryPolicy(guard="off"))
+    node = Stalled(tmp_path, GUARD, pod)
+    assert node.time(10) == []
+    assert node.high == HIGH
+
+
+def test_no_guard_writes_a_file_that_the_policy_does_not_name(tmp_path: Path) -> None:
+    policy = replace(GUARD, files=frozenset({"memory.low"}))
+    node = Stalled(tmp_path, policy)
+    node.world.kernel.write(APP, "memory.high", HIGH)
+    node.time(10)
+    assert node.high == HIGH
+
+
+@pytest.mark.parametrize(
+    ("ends", "critical", "named", "ended", "why"),
+    [
+        ("none", False, (), False, "ending containers is not enabled"),
+        ("container", False, (), True, ""),
+        ("container", True, (), False, "a static, mirror or critical pod"),
+        ("container", True, ("d/hog",), True, ""),
+    ],
+)
+def test_a_container_is_ended_only_where_that_is_asked(
+    tmp_path: Path, ends: str, critical: bool, named: tuple[str, ...], ended: bool, why: str
+) -> None:
+    policy = replace(GUARD, ends=ends, named=frozenset(named))
+    pod = kubelet_pod("hog", "memory=128Mi", critical=critical)
+    node = Stalled(tmp_path, policy, pod, available=70)
+    said = node.time(4)
+    assert node.alive is not ended
+    assert any(("killed container" if ended else "no action for") in line for line in said), said
+    assert any(why in line for line in said)
+
+
+def test_a_node_ends_so_many_containers_an_hour(tmp_path: Path) -> None:
+    node = Stalled(tmp_path, replace(GUARD, ends="container"), available=70)
+    for _ in range(8):
+        if not node.alive:
+            node.pid = node.world.kernel.spawn(APP)
+        node.time(30)
+    assert node.beside.ends.count == 6
+    assert any("6 containers were ended within the hour" in line for line in node.beside.said)
