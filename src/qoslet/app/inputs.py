@@ -150,9 +150,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         hint = "leave one of them out"
         raise BadInput("--bundle describes another machine", where="--live", hint=hint)
     found = find_node(kubelet_options(args))
-    for row in () if again else found.notes:
-        lacks = "; ".join(filter(None, (row.cost, row.remedy))) if row.state != "ok" else ""
-        note(f"{row.topic}: {row.value}{f' ({lacks})' if lacks else ''}")
+    for line in () if again else found.lines():
+        note(line)
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())
     options = Options(args.expand, args.resources == "allocated", node.name)
     options = replace(options, namespace=_namespace(args), selector=args.selector)
@@ -167,6 +166,12 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
     return Inputs(loaded.pods, node, told, loaded, found.running, found.is_new)
+
+
+def scheduled(inputs: Inputs) -> Inputs:
+    """The pods that the node has: without those that wait for a scheduler."""
+    pods = [pod for pod in inputs.pods if pod.node_name or pod.phase != "Pending"]
+    return inputs if len(pods) == len(inputs.pods) else replace(inputs, pods=pods)
 
 
 def _namespace(args: argparse.Namespace) -> str | None:

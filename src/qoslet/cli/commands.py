@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "offline": "plan and explain, on any machine",
     "node": "change or inspect this machine",
-    "agent": "run pods, or ask the agent that runs them",
+    "agent": "run pods, or beside a kubelet, and ask the agent that does",
     "help": "help",
 }
 """The packages of the commands, each with its heading, in the order of ``qoslet --help``."""
@@ -41,6 +41,7 @@ COMMANDS = {
     "apply": ("node", "Create and write the cgroups of pods once"),
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),
+    "agent": ("agent", "Run beside a kubelet: audit the node, keep Memory QoS, guard stalls"),
     "ps": ("agent", "List the agent's pods with status and reason"),
     "logs": ("agent", "Print container logs"),
     "help": ("help", "Show the help of a command or a topic"),

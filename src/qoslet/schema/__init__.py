@@ -27,6 +27,7 @@ NAMES = (
     "run",
     "nodeview",
     "podview",
+    "agentstatus",
 )
 
 

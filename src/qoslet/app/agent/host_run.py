@@ -136,7 +136,7 @@ def _host_run(
         Killing(driver.kill),
         journal=tree.journal,
         machine=machine,
-        memory=rest.enter_context(memory_of(tree, config.root)),
+        memory=rest.enter_context(memory_of(tree, folder)),
         meet=tree.adopt,
     )
     _remember(reconciler, wakes, rest)
@@ -199,12 +199,12 @@ def _taken_up(
 
 
 @contextmanager
-def memory_of(tree: OwnedTree, root: str) -> Iterator[MemoryParts]:
-    """What this machine's kernel tells of memory below a root."""
+def memory_of(tree: OwnedTree, folder: str | None) -> Iterator[MemoryParts]:
+    """What this machine's kernel tells of memory of a tree; counters are kept in ``folder``."""
     hierarchy, mounts = tree.place.hierarchy, tree.reach.mounts
     with closing(KernelWatch(hierarchy, mounts)) as watch, closing(KernelLog()) as log:
         cold = KernelReclaim(hierarchy, mounts) if hierarchy == "v2" else None
-        kept = KeptCounters(folder_of(root))
+        kept = KeptCounters(folder) if folder is not None else None
         reader = MemoryFiles(hierarchy, mounts)
         yield MemoryParts(reader, watch, log, kept, cold, hurry=ThreadPriority())
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
+from qoslet.app.inputs import scheduled
 from qoslet.app.own_tree import keeps_pods
 from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.node.resolve import as_written
@@ -48,7 +49,7 @@ class NodeAudit:
             raise BadInput(error.message, where=error.where or "-f", hint=error.hint) from None
         if args.runtime == "process":
             inputs = replace(inputs, node=as_written(inputs.node))
-        self._inputs = _scheduled(inputs)
+        self._inputs = scheduled(inputs)
 
     def look(self, pause: Callable[[float], object] = time.sleep) -> Audited:
         """Audit once: pods are read again with each look after the first, and what is off is looked at
@@ -70,7 +71,7 @@ class NodeAudit:
             return self._reloaded(allocated=self._args.resources == "allocated")
         from qoslet.app.inputs import read_live
 
-        return _scheduled(read_live(self._args, again=True))
+        return scheduled(read_live(self._args, again=True))
 
     def _look_live(self, pause: Callable[[float], object]) -> Audited:
         """The audit of the node of a kubelet, which is asked again. Raises QosletError."""
@@ -88,7 +89,7 @@ class NodeAudit:
             chosen = self._args.resources
             self._args.resources = "allocated"
             try:
-                return _scheduled(read_live(self._args, again=True)).plan()
+                return scheduled(read_live(self._args, again=True)).plan()
             finally:
                 self._args.resources = chosen
 
@@ -113,7 +114,7 @@ class NodeAudit:
         args = self._args
         options = Options(args.expand, allocated, self._inputs.node.name, selector=args.selector)
         pods = load(args.filename, options, recursive=args.recursive).pods
-        return _scheduled(replace(self._inputs, pods=pods))
+        return scheduled(replace(self._inputs, pods=pods))
 
 
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
@@ -137,9 +138,3 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
     can_ask = args.resources == "spec" and not args.filename
     plan = source.with_containers(inputs.plan(), running)
     return audit_source(plan, source, mounts, None, allocated if can_ask else None)
-
-
-def _scheduled(inputs: Inputs) -> Inputs:
-    """The pods that the node has: without those that wait for a scheduler."""
-    pods = [pod for pod in inputs.pods if pod.node_name or pod.phase != "Pending"]
-    return inputs if len(pods) == len(inputs.pods) else replace(inputs, pods=pods)

@@ -46,7 +46,7 @@ def watch(
     QosletError where the first audit cannot be done."""
     known, trouble, is_first = Known(), "", True
     with Signals() as signals:
-        watches = _Directories()
+        watches = CgroupDirectories()
         try:
             clock = WakingClock(signals, watches.descriptors)
             pipe = _pipe()
@@ -109,7 +109,7 @@ def _is_gone(pipe: Iterable[int]) -> bool:
     return bool(poller.poll(0))
 
 
-class _Directories:
+class CgroupDirectories:
     """The directories of planned cgroups; without inotify, or with too many, it tells nothing."""
 
     def __init__(self) -> None:
@@ -122,11 +122,11 @@ class _Directories:
         """Readable when something happens."""
         return [] if self._inotify is None else self._inotify.descriptors()
 
-    def forget_events(self) -> None:
-        """What happened so far is about to be looked at."""
-        if self._inotify is not None:
-            gone = {one.directory for one in self._inotify.events() if one.kind == "ended"}
-            self._added -= gone
+    def forget_events(self) -> bool:
+        """What happened so far is about to be looked at; whether anything did."""
+        events = () if self._inotify is None else self._inotify.events()
+        self._added -= {one.directory for one in events if one.kind == "ended"}
+        return bool(events)
 
     def follow(self, plan: Plan) -> None:
         """Watch the cgroups of a plan."""

@@ -73,6 +73,14 @@ class FoundNode(Struct, frozen=True):
         """The documents as JSON."""
         return [(where, msgspec.json.encode(document)) for where, document in self.documents]
 
+    def lines(self) -> list[str]:
+        """The notes as lines for people."""
+        found = []
+        for row in self.notes:
+            lacks = "; ".join(filter(None, (row.cost, row.remedy))) if row.state != "ok" else ""
+            found.append(f"{row.topic}: {row.value}{f' ({lacks})' if lacks else ''}")
+        return found
+
 
 class _Spec(Struct):
     nodeName: str | None = None  # noqa: N815

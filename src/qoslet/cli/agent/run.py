@@ -134,7 +134,7 @@ def _check_root(options: RunOptions) -> None:
         raise BadInput("--simulate has no systemd", where="--cgroup-driver", hint=hint)
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
     """A positive number of seconds."""
     try:
         value = float(text.removesuffix("s"))
@@ -180,11 +180,11 @@ def _add_runtime(parser: argparse._ArgumentGroup) -> None:
 def _add_running(parser: argparse._ArgumentGroup) -> None:
     """The options about the run itself."""
     parser.add_argument(
-        "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="Stop after this time"
+        "--for", dest="seconds", type=seconds_of, metavar="SECONDS", help="Stop after this time"
     )
     parser.add_argument(
         "--interval",
-        type=_seconds,
+        type=seconds_of,
         default=1.0,
         metavar="SECONDS",
         help="Seconds between checks (default: 1)",

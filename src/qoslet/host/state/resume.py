@@ -240,17 +240,7 @@ def _take_up(
             )
         stale = stale or before.verb != header.verb
     stale = prune(ledger, tree) or stale
-    if (
-        before is not None
-        and before.verb != header.verb
-        and ledger.files
-        and _are_guests(before, header)
-    ):
-        raise CannotDo(
-            f"qoslet {_COMMANDS[before.verb]} has written values in this tree",
-            where=root,
-            hint=f"qoslet release --cgroup-root {root} restores them",
-        )
+    _refuse_other_guest(before, header, ledger)
     if before is not None and before.verb != header.verb and ledger.cgroups:
         other = {"apply": "an apply", "run": "a run"}.get(before.verb, "another verb")
         raise CannotDo(
@@ -275,9 +265,17 @@ def _take_up(
 _COMMANDS = {GUEST: "audit --fix", AGENT: "agent"}
 
 
-def _are_guests(before: Header, header: Header) -> bool:
-    """Whether both write values in trees of others: neither knows which of the other's to give back."""
-    return before.verb in GUESTS and header.verb in GUESTS
+def _refuse_other_guest(before: Header | None, header: Header, ledger: JournalState) -> None:
+    """Raise ``CannotDo`` where the other command that writes in trees of others has left values:
+    neither knows which of the other's to give back."""
+    if before is None or before.verb == header.verb or not ledger.files:
+        return
+    if before.verb in GUESTS and header.verb in GUESTS:
+        raise CannotDo(
+            f"qoslet {_COMMANDS[before.verb]} has written values in this tree",
+            where=header.root,
+            hint=f"qoslet release --cgroup-root {header.root} restores them",
+        )
 
 
 def _check_root(

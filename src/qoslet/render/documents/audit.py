@@ -91,13 +91,14 @@ def audit_document(plan: Plan, report: AuditReport, repair: Document | None = No
             {"path": one.path, "file": one.file or None, "error": one.error}
             for one in report.unread
         ],
-        "findings": [_row(one) for one in report.findings],
+        "findings": [finding_row(one) for one in report.findings],
         "notes": list(report.notes),
         **more,
     }
 
 
-def _row(one: Finding) -> Document:
+def finding_row(one: Finding) -> Document:
+    """A finding as an object."""
     pod = None if one.pod is None else {"namespace": one.pod[0], "name": one.pod[1]}
     return {
         "verdict": one.verdict,
@@ -132,8 +133,8 @@ def event_line(at: float, event: FindingEvent) -> bytes:
         "kind": "AuditEvent",
         "time": moment(at),
         "event": event.kind,
-        "finding": _row(event.finding),
-        "before": None if before is None else _row(before),
+        "finding": finding_row(event.finding),
+        "before": None if before is None else finding_row(before),
     }
     return encode_json(document) + b"\n"
 

@@ -1,0 +1,1 @@
+"""Joins the agent beside a kubelet with this machine."""

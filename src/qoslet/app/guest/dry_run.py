@@ -1,0 +1,52 @@
+"""What an agent beside a kubelet would write, as shell lines; nothing is written."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec import Struct
+
+from qoslet.app import tree as owned_tree
+from qoslet.app.guest.machine import location_of
+from qoslet.app.guest.run import GuestOptions, inputs_of
+from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.cgroup.observed import Observed
+from qoslet.core.guest.policy import governed, nothing_to_write
+from qoslet.core.reconcile.drift import Cause, compare
+from qoslet.core.reconcile.steps import ordered
+from qoslet.core.resources.cgroup_tree import Plan
+
+
+class WouldWrite(Struct, frozen=True):
+    """``commands`` are the shell lines, ``note`` says why there are none where a policy lets an agent
+    write."""
+
+    commands: tuple[str, ...]
+    note: str = ""
+
+
+def would_write(options: GuestOptions) -> WouldWrite:
+    """Look once. Raises QosletError."""
+    with inputs_of(options) as inputs:
+        view = inputs.current()
+    location, node = location_of(view), view.plan.node
+    kubelet = node.kubelet
+    root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+    wanted = governed(view.plan, view.policy, root)
+    why = nothing_to_write(view.policy, wanted, node, len(view.plan.pods))
+    with owned_tree.tree(location, write=False, verb=None) as tree:
+        tree.watch({row.file for one in wanted for row in one.settings})
+        looked = {one.path: tree.read_cgroup(one.path) for one in wanted if one.path is not None}
+        seen = {path: one for path, one in looked.items() if one is not None}
+        tree.allow_foreign_writes(seen)
+        there = tuple(one for one in wanted if one.path in seen)
+        observed = Observed(time.monotonic(), seen)
+        rows = [
+            row
+            for row in compare(Plan(node, (), there, ()), observed)
+            if row.verdict == "differs" and row.cause is Cause.PLANNED
+        ]
+        commands = tuple(tree.driver.shell(step) for step in ordered(rows, observed))
+    if not wanted and not why:
+        why = "the policy lets the agent write nothing"
+    return WouldWrite(commands, why)

@@ -1,0 +1,112 @@
+"""Joins the agent beside a kubelet with this machine: its tree, its journal, its memory."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.agent.guest.container_ends import ContainerEnds
+from qoslet.agent.guest.governed_files import GovernedFiles
+from qoslet.agent.guest.guarded_pods import GuardedPods
+from qoslet.agent.guest.guest_agent import GuestAgent
+from qoslet.agent.guest.ports import NodeView
+from qoslet.agent.ports import Clock
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.ownership import Ownership
+from qoslet.app import tree as owned_tree
+from qoslet.app.agent.host_run import memory_of
+from qoslet.app.guest.auditor import MachineAuditor
+from qoslet.app.guest.node_inputs import NodeInputs
+from qoslet.app.node.node import needs_linux
+from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.guest.policy import NAMEABLE
+from qoslet.core.reconcile.journal import AGENT
+from qoslet.errors import CannotDo
+from qoslet.host.cgroupfs.async_writes import AsyncWrites
+from qoslet.host.cgroupfs.v2 import HierarchyV2
+from qoslet.host.machine.utilization import Killing
+from qoslet.host.state.folder import folder_of
+
+if TYPE_CHECKING:
+    from qoslet.app.tree import OwnedTree, TreeLocation
+
+
+class GuestRun(Struct):
+    """An agent ready to sync. ``folder`` is its state folder; ``mend`` makes again what was removed
+    of it; ``notes`` are those of taking up the tree, and of the driver."""
+
+    agent: GuestAgent
+    tree: OwnedTree
+    folder: str
+    mend: Callable[[], None]
+    notes: Callable[[], Sequence[str]]
+
+
+def location_of(view: NodeView) -> TreeLocation:
+    """Where the kubelet's tree is on this machine. Raises CannotDo."""
+    node = view.plan.node
+    needs_linux(node)
+    kubelet = node.kubelet
+    root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+    if root in ("", "/"):
+        raise CannotDo(
+            "this kubelet has no cgroup of its own for pods (cgroupsPerQOS: false)",
+            hint="use qoslet audit",
+        )
+    return owned_tree.place_of(root, node.hierarchy, node.driver)
+
+
+@contextmanager
+def joined(
+    inputs: NodeInputs, clock: Clock, location: TreeLocation, interval: float
+) -> Iterator[GuestRun]:
+    """The agent on this machine, alone with the kubelet's tree. Raises CannotDo where another agent
+    is, or where ``audit --fix`` has left values."""
+    with (
+        owned_tree.tree(location, write=True, verb=AGENT) as tree,
+        memory_of(tree, None) as memory,
+        closing(MachineAuditor(inputs)) as auditor,
+    ):
+        executor = executor_of(tree)
+        files = GovernedFiles(executor, clock.monotonic, allow=tree.allow_foreign_writes)
+        killer = Killing(tree.driver.kill)
+        ends = ContainerEnds(killer, clock.monotonic)
+        guard = GuardedPods(executor, clock, killer, memory, ends, own_pods())
+        agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval)
+        journal = tree.journal
+        assert journal is not None
+
+        def mend() -> None:
+            tree.notes += [line for line in journal.mend() if line not in tree.notes]
+
+        def notes() -> list[str]:
+            return [*tree.notes, *tree.driver.notes]
+
+        yield GuestRun(agent, tree, folder_of(location.root), mend, notes)
+
+
+def executor_of(tree: OwnedTree) -> CgroupExecutor:
+    """What writes in a tree of another manager: files that a policy may name, in cgroups that are
+    there. It makes and removes none, and enables no controller."""
+    driver, journal = tree.driver, tree.journal
+    if isinstance(driver.layout, HierarchyV2):
+        driver.layout.wanted = frozenset()
+    if journal is not None:
+        journal.wants_before = True
+    driver.slow = AsyncWrites()
+    files = frozenset(NAMEABLE)
+    ownership = Ownership(tree.place.root, tree.ledger.adopted, tree.ledger.cgroups, files)
+    return CgroupExecutor(ownership, driver, tree, time.monotonic, journal=journal)
+
+
+def own_pods() -> frozenset[str]:
+    """The UID of the pod that this process runs in, by its cgroup; none outside of one."""
+    with suppress(OSError), open("/proc/self/cgroup", encoding="utf-8") as file:
+        found = re.findall(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})", file.read())
+        return frozenset(uid.replace("_", "-") for uid in found)
+    return frozenset()

@@ -1,0 +1,149 @@
+"""The node of a guest: the kubelet's configuration, the pods of a source, the policy; planned again
+when any of them is another."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from qoslet.agent.guest.ports import NodeView
+from qoslet.app.guest.policy_file import PolicyFile
+from qoslet.app.inputs import Inputs, scheduled
+from qoslet.core.api.manifest import Options
+from qoslet.core.guest.policy import GuestPolicy
+from qoslet.core.guest.status import SourceStatus
+from qoslet.core.node.flags import Flags
+from qoslet.core.resources.cgroup_tree import Plan
+from qoslet.errors import QosletError
+from qoslet.host.files.manifests import load_text
+from qoslet.host.files.node import load_node
+
+if TYPE_CHECKING:
+    from qoslet.app.node.found_node import FoundNode
+    from qoslet.core.node.node import Node
+    from qoslet.core.node.running_kubelet.pods_reading import PodSource, PodsReading
+    from qoslet.core.problem import Problem
+
+CONFIGURATION_SECONDS = 300.0
+"""How often a kubelet is asked for its configuration while its process is the same."""
+
+FindNode = Callable[[], "FoundNode"]
+
+
+class NodeInputs:
+    """Matches ``agent.guest.ports.NodeSource``. ``find`` looks for the kubelet of this machine; None:
+    ``documents`` and ``flags`` alone describe the node."""
+
+    def __init__(
+        self,
+        documents: Sequence[str],
+        flags: Flags,
+        pods: PodSource,
+        policy: PolicyFile,
+        find: FindNode | None,
+    ) -> None:
+        self._documents = documents
+        self._flags = flags
+        self._pods = pods
+        self._policy = policy
+        self._find = find
+        self._found: FoundNode | None = None
+        self._asked_at = float("-inf")
+        self._fault = ""
+        self._inputs: Inputs | None = None
+        self._made_of: tuple[object, ...] = ()
+        self._plan: Plan | None = None
+        self.reading: PodsReading | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the kubelet has just started, so that its first QoS update may be to come."""
+        if self._found is None or not self._found.is_new:
+            return False
+        from qoslet.app.node.found_node import QOS_UPDATE_SECONDS
+
+        return time.monotonic() < self._asked_at + QOS_UPDATE_SECONDS
+
+    def current(self) -> NodeView:
+        """The node as it is to be now. Raises QosletError."""
+        policy = self._policy.current()
+        self._look_for_kubelet()
+        self.reading = reading = self._pods.poll()
+        made_of = (
+            *(policy.memory_qos, policy.throttling_factor),
+            *(self._found, reading.version, reading.source),
+        )
+        if self._plan is None or made_of != self._made_of:
+            self._inputs = self._read(policy, reading, allocated=False)
+            self._plan, self._made_of = self._inputs.plan(), made_of
+        status = SourceStatus(
+            reading.source,
+            reading.place,
+            reading.complete,
+            reading.reason,
+            max(0.0, time.monotonic() - reading.at),
+        )
+        notes = tuple(filter(None, (reading.reason, self._policy.fault, self._fault)))
+        return NodeView(self._plan, policy, status, notes)
+
+    def allocated(self) -> Plan:
+        """The plan with the resources that the statuses say are allocated. Raises QosletError."""
+        assert self.reading is not None
+        return self._read(self._policy.policy, self.reading, allocated=True).plan()
+
+    def _look_for_kubelet(self) -> None:
+        """Ask a kubelet for its configuration where it is another process, or now and then. Raises
+        QosletError where none was ever found."""
+        if self._find is None:
+            return
+        now, found = time.monotonic(), self._found
+        gone = found is not None and not os.path.exists(f"/proc/{found.pid}")
+        wait = CONFIGURATION_SECONDS if not (gone or self._fault) else RETRY_SECONDS
+        if found is not None and now < self._asked_at + wait:
+            return
+        self._asked_at = now
+        try:
+            latest = self._find()
+        except QosletError as error:
+            if found is None:
+                raise
+            self._fault = f"the configuration stays as it was: {error}"
+            return
+        self._fault = ""
+        if found is None or (found.documents, found.pid) != (latest.documents, latest.pid):
+            self._found = latest
+
+    def _read(self, policy: GuestPolicy, reading: PodsReading, *, allocated: bool) -> Inputs:
+        """The inputs of a plan. Raises QosletError."""
+        node, problems = self._described(policy)
+        options = Options(False, allocated, node.name)
+        loaded = load_text(reading.pods, options, name=reading.place)
+        running = reading.running
+        told = (*problems, *loaded.problems)
+        return scheduled(Inputs(loaded.pods, node, told, loaded, running))
+
+    def _described(self, policy: GuestPolicy) -> tuple[Node, Sequence[Problem]]:
+        """The node of documents and flags, with what the policy says of Memory QoS."""
+        flags = self._flags
+        if policy.memory_qos is not None:
+            flags = replace(flags, memory_qos=policy.memory_qos)
+        if policy.throttling_factor is not None:
+            flags = replace(flags, memory_throttling_factor=policy.throttling_factor)
+        texts = self._found.texts() if self._found is not None else ()
+        return load_node(self._documents, flags, texts=texts)
+
+    def descriptors(self) -> Sequence[int]:
+        """Readable when pods or policy may be others."""
+        return (*self._pods.descriptors(), *self._policy.descriptors())
+
+    def next_at(self) -> float | None:
+        """When to ask again."""
+        return self._pods.next_at()
+
+
+RETRY_SECONDS = 30.0
+"""How often a kubelet is looked for while there is none, or it does not answer."""

@@ -1,0 +1,168 @@
+"""The agent beside a kubelet as a service: log lines, signs of life for the service manager, answers
+for those who ask."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from qoslet.agent.guest.guest_status import status_of
+from qoslet.app.agent.service import AgentSockets, Log, LogFormat, log_on_stderr
+from qoslet.core.guest.status import GuestStatus, GuestSync
+from qoslet.core.reconcile.journal import Key
+from qoslet.host.state.http_server import Page, Pages
+from qoslet.host.state.requests import RequestQueue
+from qoslet.host.systemd.sd_notify import Notifier
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from qoslet.app.guest.machine import GuestRun
+    from qoslet.host.linux.clock import WakingClock
+
+STATUS = "/v1/agent"
+"""The page of the status."""
+
+
+class GuestService:
+    """Tells what happened in each sync; matches ``agent.guest.guest_loop.GuestSurface``. ``verbose``:
+    each value that is written or restored, too."""
+
+    def __init__(
+        self,
+        log: Log,
+        notifier: Notifier,
+        questions: RequestQueue[GuestStatus],
+        look: Callable[[], GuestStatus],
+        notes: Callable[[], Sequence[str]],
+        *,
+        verbose: bool = False,
+    ) -> None:
+        self._log = log
+        self._notifier = notifier
+        self._questions = questions
+        self._look = look
+        self._notes = notes
+        self._noted: set[str] = set()
+        self._verbose = verbose
+        self._is_ready = False
+
+    def synced(self, done: GuestSync) -> None:
+        """One sync is over: who asked is answered, what is new is told."""
+        self._questions.answer(self._look)
+        self._notifier.alive()
+        self._notifier.status(done.summary)
+        if not self._is_ready:
+            self._is_ready = True
+            self._notifier.ready(done.summary)
+            self._log.line("info", done.summary)
+        for one in done.events:
+            finding = one.finding
+            place = f"{finding.path}/{finding.file}" if finding.file else finding.path
+            severity = "info" if one.kind == "gone" else finding.severity
+            self._log.line(
+                severity,
+                f"finding {one.kind}: {finding.verdict} {place}: {finding.message}",
+                event="Finding",
+                change=one.kind,
+                verdict=finding.verdict,
+                cgroup=finding.path,
+                file=finding.file,
+                expected=finding.expected,
+                found=finding.found,
+            )
+        self._tell_resets(done)
+        self._tell_values("wrote", done.written)
+        self._tell_values("restored", done.restored)
+        for line in (*done.notes, *self._new_notes()):
+            self._log.line("warning", line)
+        for line in done.errors:
+            self._log.line("error", line)
+
+    def _tell_resets(self, done: GuestSync) -> None:
+        for (path, file), found in done.resets.items():
+            again = "it is written again"
+            if (path, file) not in done.written:
+                again = "it is written again later: its budget is used up"
+            self._log.line(
+                "warning",
+                f"{path}/{file}: another process wrote {found!r}; {again}",
+                event="Reset",
+                cgroup=path,
+                file=file,
+                found=found,
+            )
+
+    def _tell_values(self, what: str, values: Mapping[Key, str]) -> None:
+        if not values:
+            return
+        self._log.line("info", f"{what} {len(values)} value{'' if len(values) == 1 else 's'}")
+        for (path, file), value in values.items() if self._verbose else ():
+            line = f"{what} {path}/{file} = {value}"
+            self._log.line("info", line, event="CgroupAction", cgroup=path, file=file, value=value)
+
+    def _new_notes(self) -> list[str]:
+        """What the tree and the driver noted since the last time."""
+        notes = [line for line in self._notes() if line not in self._noted]
+        self._noted.update(notes)
+        return notes
+
+    def log(self, line: str) -> None:
+        """The end has begun, or such."""
+        self._notifier.stopping(line)
+        self._log.line("info", line)
+
+
+def pages_of(questions: RequestQueue[GuestStatus]) -> Pages:
+    """What can be asked: the status, the metrics, whether the loop turns."""
+
+    def status() -> Page:
+        from qoslet.render.documents.agent.guest import status_document
+        from qoslet.render.documents.plan import encode
+
+        return Page("application/json", encode(status_document(questions.ask())))
+
+    def metrics() -> Page:
+        from qoslet.render.guest_metrics import MEDIA, guest_exposition
+
+        return Page(MEDIA, guest_exposition(questions.ask()))
+
+    def healthz() -> Page:
+        questions.ask()
+        return Page("text/plain", b"ok\n")
+
+    return {STATUS: status, "/metrics": metrics, "/healthz": healthz}
+
+
+@contextmanager
+def serving(
+    made: GuestRun,
+    clock: WakingClock,
+    form: LogFormat,
+    listener: socket | None,
+    *,
+    verbose: bool = False,
+) -> Iterator[tuple[GuestService, AgentSockets]]:
+    """The surface of an agent, and its sockets."""
+    questions: RequestQueue[GuestStatus] = RequestQueue()
+    with ExitStack() as rest:
+        log = rest.enter_context(log_on_stderr(form))
+        rest.callback(questions.close)
+        clock.further.append(questions.descriptor)
+        sockets = AgentSockets(made.folder, pages_of(questions), listener)
+        rest.enter_context(sockets)
+        notifier = Notifier(os.environ)
+        rest.callback(notifier.close)
+        if notifier.watchdog_seconds is not None:
+            clock.longest = notifier.watchdog_seconds / 4
+
+        def look() -> GuestStatus:
+            return status_of(made.agent, time.monotonic())
+
+        yield (
+            GuestService(log, notifier, questions, look, made.notes, verbose=verbose),
+            sockets,
+        )

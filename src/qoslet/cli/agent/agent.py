@@ -1,0 +1,199 @@
+"""``qoslet agent``: the agent beside a kubelet: watch, protect, guard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qoslet.cli.parser import (
+    add_drawing_arguments,
+    add_kubelet_arguments,
+    add_node_arguments,
+    add_output_argument,
+    add_schema_argument,
+    emit_lines,
+    screen,
+)
+from qoslet.errors import EXIT_OK, BadInput
+from qoslet.render.text.streams import emit, note
+
+if TYPE_CHECKING:
+    import argparse
+
+    from qoslet.app.guest.run import GuestOptions
+
+USAGE = "[OPTION]..."
+EPILOG = """\
+examples:
+  qoslet agent
+  qoslet agent --mode protect --memory-qos qoslet --dry-run
+  qoslet agent --mode guard --memory-qos qoslet --log-format journal
+  qoslet agent --policy /etc/qoslet/policy.yaml
+  qoslet agent --status
+
+The agent runs beside the kubelet of this machine. watch only reads: it audits the node and serves
+what it finds. protect writes memory.min, memory.low and memory.high of pods as the plan has them,
+each write in a journal. guard reacts to stalls at memory.high, too. When the agent ends, every file
+holds again what it held before, unless --keep is given; after a crash the next agent takes its
+values up, or qoslet release restores them.
+
+exit code: 0 the agent ended as it was asked to, 2 bad input, 3 not possible on this machine, or a
+file could not be restored
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    acting = parser.add_argument_group("agent options")
+    acting.add_argument(
+        "--mode",
+        choices=("watch", "protect", "guard"),
+        metavar="MODE",
+        help="What the agent may do: watch, protect or guard (default: watch)",
+    )
+    acting.add_argument(
+        "--policy",
+        metavar="FILE",
+        help="Read mode, files and variant from an AgentPolicy, again whenever it changes; options stand over it",
+    )
+    acting.add_argument(
+        "--evict",
+        choices=("none", "container"),
+        metavar="WHAT",
+        help="What the guard may end where nothing else helps: none, or a container as an OOM kill does (default: none)",
+    )
+    acting.add_argument(
+        "--pods-from",
+        default="auto",
+        metavar="SOURCE",
+        help="Take pods from auto, kubelet, or a file that holds a PodList (default: auto)",
+    )
+    acting.add_argument(
+        "--keep",
+        action="store_true",
+        help="Keep values when the agent ends; the next one takes them up",
+    )
+    acting.add_argument(
+        "--dry-run", action="store_true", help="Print the commands and change nothing"
+    )
+    acting.add_argument(
+        "--status", action="store_true", help="Print what the running agent is doing"
+    )
+    _add_running(acting)
+    add_output_argument(
+        acting, ("text", "json"), "With --status or --dry-run: print as text or json"
+    )
+    add_schema_argument(parser)
+    add_node_arguments(parser)
+    add_kubelet_arguments(parser)
+    add_drawing_arguments(parser, exact=False)
+
+
+def _add_running(parser: argparse._ArgumentGroup) -> None:
+    """The options about the run itself."""
+    from qoslet.cli.agent.run import seconds_of
+
+    parser.add_argument(
+        "--interval",
+        type=seconds_of,
+        default=10.0,
+        metavar="SECONDS",
+        help="Seconds between two checks where nothing happens (default: 10)",
+    )
+    parser.add_argument(
+        "--for", dest="seconds", type=seconds_of, metavar="SECONDS", help="Stop after this time"
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json", "journal"),
+        default="text",
+        metavar="FORMAT",
+        help="Log format: text, json or journal (default: text)",
+    )
+    parser.add_argument(
+        "--metrics-bind-address",
+        dest="metrics_address",
+        metavar="[HOST:]PORT",
+        help="Serve /metrics over TCP too; without HOST at 127.0.0.1",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Log each value, show all rows"
+    )
+
+
+def options_of(args: argparse.Namespace) -> GuestOptions:
+    """The command line, decoded. Raises BadInput for what the parser cannot know."""
+    from qoslet.app.guest.run import GuestOptions
+    from qoslet.app.node.found_node import kubelet_options
+    from qoslet.core.guest.policy_document import PolicyFlags
+    from qoslet.core.node.flags import flags_of
+
+    if args.interval < 1:
+        raise BadInput("must be at least 1 second", where="--interval")
+    return GuestOptions(
+        pods_from=args.pods_from,
+        documents=args.node,
+        flags=flags_of(args),
+        kubelet=kubelet_options(args),
+        policy=args.policy,
+        policy_flags=PolicyFlags(
+            args.mode, args.memory_qos, args.memory_throttling_factor, args.evict
+        ),
+        interval=args.interval,
+        seconds=args.seconds,
+        keep=args.keep,
+        log_format=args.log_format,
+        verbose=args.verbose,
+        metrics_address=args.metrics_address,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the agent, or ask the one that runs; the exit code. Raises QosletError."""
+    if args.schema:
+        from qoslet.schema import text
+
+        emit(text("agentstatus").encode())
+        return EXIT_OK
+    if args.status:
+        return _status(args)
+    options = options_of(args)
+    if args.dry_run:
+        return _dry_run(args, options)
+    if args.output == "json":
+        raise BadInput("needs --status or --dry-run", where="-o json", hint="--log-format json")
+    from qoslet.app.guest.run import run as run_agent
+
+    run_agent(options)
+    return EXIT_OK
+
+
+def _dry_run(args: argparse.Namespace, options: GuestOptions) -> int:
+    """The commands that would write what the policy names."""
+    from qoslet.app.guest.dry_run import would_write
+
+    found = would_write(options)
+    if args.output == "json":
+        from qoslet.render.documents.plan import encode
+
+        emit(encode({"commands": list(found.commands), "note": found.note or None}))
+        return EXIT_OK
+    if not found.commands:
+        note(found.note or "nothing to do: every value is as planned")
+    emit("".join(f"{line}\n" for line in found.commands).encode())
+    return EXIT_OK
+
+
+def _status(args: argparse.Namespace) -> int:
+    """What the running agent says."""
+    from qoslet.app.guest.ask import agent_status
+
+    document = agent_status(args.cgroup_root)
+    if args.output == "json":
+        from qoslet.render.documents.plan import encode
+
+        emit(encode(document))
+        return EXIT_OK
+    from qoslet.render.text.guest import status_lines
+
+    emit_lines(status_lines(document, screen(args), args.verbose), screen(args))
+    return EXIT_OK
