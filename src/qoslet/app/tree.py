@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
 from qoslet.core.cgroup.names import DEFAULT_ROOT, is_at_or_below, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.journal import CONTROL, Adopted, JournalState, Set
+from qoslet.core.reconcile.journal import CONTROL, GUESTS, Adopted, JournalState, Set
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root, probe_delegation
 from qoslet.host.cgroupfs.mounted import mounted
@@ -280,7 +280,11 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
             driver.journal = made.journal
         else:
             made.ledger, header = read_journal(
-                place.root, driver, state=state, given=reached.given, recorded=recorded
+                place.root,
+                driver,
+                state=state,
+                given=reached.given or verb in GUESTS,
+                recorded=recorded,
             )
             made.verb = header.verb
         made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}

@@ -13,6 +13,7 @@ from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.reconcile.drift import Cause, compare
+from qoslet.core.reconcile.journal import AGENT
 from qoslet.core.reconcile.steps import ordered
 from qoslet.core.resources.cgroup_tree import Plan
 
@@ -34,7 +35,7 @@ def would_write(options: GuestOptions) -> WouldWrite:
     root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
     wanted = governed(view.plan, view.policy, root)
     why = nothing_to_write(view.policy, wanted, node, len(view.plan.pods))
-    with owned_tree.tree(location, write=False, verb=None) as tree:
+    with owned_tree.tree(location, write=False, verb=AGENT) as tree:
         tree.watch({row.file for one in wanted for row in one.settings})
         looked = {one.path: tree.read_cgroup(one.path) for one in wanted if one.path is not None}
         seen = {path: one for path, one in looked.items() if one is not None}
