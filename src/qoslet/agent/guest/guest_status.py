@@ -7,6 +7,7 @@ from qoslet.core.guest.status import ContestedFile, GuestStatus, HeldFile
 from qoslet.core.pressure.guard_report import NO_GUARD_REPORT
 from qoslet.core.reconcile.file_writers import level_of, resets_at, writer_of
 from qoslet.core.reconcile.journal import CONTROL
+from qoslet.core.resources.node_policy import node_policy
 
 
 def status_of(agent: GuestAgent, now: float) -> GuestStatus:
@@ -19,7 +20,7 @@ def status_of(agent: GuestAgent, now: float) -> GuestStatus:
         root=agent.executor.root,
         driver=node.driver,
         hierarchy=node.hierarchy,
-        memory_qos=node.profile.memory_qos,
+        memory_qos=node_policy(node).memory_qos,
         policy=view.policy,
         pods=len(view.plan.pods),
         source=view.source,

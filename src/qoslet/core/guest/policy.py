@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.writers import level_of
 from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.node_policy import node_policy
 
 GuestMode = Literal["watch", "protect", "guard"]
 GUEST_MODES: tuple[GuestMode, ...] = get_args(GuestMode)
@@ -68,7 +69,7 @@ def nothing_to_write(
         return ""
     if node.hierarchy == "v1" and policy.files <= {*MEMORY_QOS, "memory.oom.group"}:
         return "cgroup v1 has no Memory QoS: nothing is written"
-    if node.profile.memory_qos == "off":
+    if node_policy(node).memory_qos == "off":
         return "Memory QoS is off in this kubelet: nothing is written; name a variant with --memory-qos"
     return "the plan of this node has none of the files of the policy: nothing is written"
 

@@ -93,7 +93,6 @@ def _factor(value: float | None, where: str) -> str | None:
     if value is None:
         return None
     if not 0 < value <= 1:
-        raise BadInput(
-            f"{value} is not above 0 and at most 1", where=f"{where}: memoryThrottlingFactor"
-        )
+        place = f"{where}: memoryThrottlingFactor"
+        raise BadInput(f"{value} is not above 0 and at most 1", where=place, hint="such as 0.9")
     return str(value)

@@ -1,0 +1,158 @@
+"""When a guest looks, what it says, and how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qoslet.agent.guest.guest_loop import run
+from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.core.guest.policy import GuestPolicy
+from qoslet.core.guest.status import GuestSync
+from qoslet.errors import CannotDo
+from tests.agent.guest.beside import Beside, Kubelet, Source, kubelet_pod, texts
+from tests.agent.world import World
+
+PODS = (kubelet_pod("a"), kubelet_pod("b"))
+DRIFT = Finding(
+    verdict="drift",
+    name="/q/kubepods",
+    path="/q/kubepods",
+    file="cpu.weight",
+    expected="4",
+    found="100",
+    message="is 100, must be 4",
+)
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Beside:
+    world = World("v2")
+    Kubelet(world).run(*PODS)
+    return Beside(world, tmp_path, Source(PODS))
+
+
+def found(*findings: Finding) -> AuditReport:
+    return AuditReport(7, 7, findings, ())
+
+
+def test_a_finding_is_told_once_it_stands(beside: Beside) -> None:
+    beside.auditor.report = found(DRIFT)
+    assert beside.sync().events == ()
+    assert 0 < beside.agent.wait_seconds() <= 0.25
+    [event] = beside.sync(0.3).events
+    assert (event.kind, event.finding) == ("appeared", DRIFT)
+    assert beside.status.findings == (DRIFT,)
+    assert beside.status.compared == 7
+    beside.auditor.report = found()
+    assert beside.sync(5.0).events == (), "it is not due"
+    beside.auditor.woken = True
+    [event] = beside.sync(1.0).events
+    assert event.kind == "gone"
+
+
+def test_what_changes_while_it_is_read_is_no_finding(beside: Beside) -> None:
+    beside.auditor.report = found(DRIFT)
+    beside.sync()
+    beside.auditor.report = found()
+    assert beside.sync(0.3).events == ()
+    assert beside.status.findings == ()
+
+
+def test_the_audit_takes_what_the_guest_writes_as_planned(beside: Beside) -> None:
+    beside.sync()
+    [plan] = beside.auditor.plans
+    values = {row.file: row.value for row in plan.cgroups[0].settings}
+    assert values["memory.low"] == beside.world.kernel.read("/q/kubepods", "memory.low")
+
+
+def test_looks_are_rare_while_nothing_happens(beside: Beside) -> None:
+    beside.sync()
+    looks, clock = 0, beside.world.clock
+    end = clock.now + 3600
+    while clock.now < end:
+        before = beside.agent._due_at
+        beside.sync(max(0.001, beside.agent.wait_seconds()))
+        looks += beside.agent._due_at != before
+    assert 55 <= looks <= 70
+    assert len(beside.auditor.plans) <= 400
+
+
+class Surface:
+    """Keeps what it is shown, and asks for the end after so many syncs."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.done: list[GuestSync] = []
+        self.lines: list[str] = []
+
+    def synced(self, done: GuestSync) -> None:
+        self.done.append(done)
+
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
+    def requested(self) -> int:
+        return int(len(self.done) >= self.most)
+
+
+def test_at_the_end_everything_is_as_it_was(beside: Beside) -> None:
+    before = texts(beside.world)
+    surface = Surface(3)
+    run(beside.agent, beside.world.clock, surface, surface)
+    assert texts(beside.world) == before
+    assert surface.done[0].written
+    assert surface.lines == [f"restoring {len(surface.done[0].written)} values"]
+
+
+def test_values_are_kept_where_that_is_asked(beside: Beside) -> None:
+    surface = Surface(2)
+    run(beside.agent, beside.world.clock, surface, surface, keep=True)
+    assert len(beside.journal.ledger.files) == len(surface.done[0].written)
+    assert "kept for the next agent" in surface.lines[0]
+
+
+def test_a_node_that_is_never_known_ends_the_loop(beside: Beside) -> None:
+    beside.source.wrong = "no kubelet runs on this machine"
+    surface = Surface(3)
+    with pytest.raises(CannotDo):
+        run(beside.agent, beside.world.clock, surface, surface)
+    assert surface.done == []
+
+
+def test_what_cannot_be_restored_is_named_with_what_helps(beside: Beside) -> None:
+    beside.sync()
+
+    def refuse(what: str) -> None:
+        if what.startswith("write"):
+            raise OSError(5, "Input/output error")
+
+    beside.world.on = refuse
+    with pytest.raises(CannotDo) as caught:
+        beside.agent.release(0.0)
+    assert "qoslet release --cgroup-root /q/kubepods" in caught.value.hint
+    beside.world.on = lambda what: None
+    beside.world.clock.now += 61.0
+    assert beside.agent.release() == []
+
+
+def test_a_full_journal_stops_writes(beside: Beside) -> None:
+    def full(what: str) -> None:
+        if what == "record":
+            raise CannotDo("the journal's file system is full")
+
+    beside.world.on = full
+    before = texts(beside.world)
+    done = beside.sync()
+    assert texts(beside.world) == before
+    assert any("the journal" in error for error in done.errors)
+    beside.world.on = lambda what: None
+    beside.sync(70.0)
+    assert texts(beside.world) != before
+
+
+def test_a_policy_of_nothing_has_no_mode_to_write(beside: Beside) -> None:
+    beside.source.policy = GuestPolicy("protect", frozenset())
+    beside.settle()
+    assert beside.status.held == ()

@@ -1,0 +1,93 @@
+"""The status of the agent beside a kubelet: its document, its metrics, its lines."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from qoslet import schema
+from qoslet.app.agent.service import Log
+from qoslet.app.guest.serve import GuestService
+from qoslet.core.guest.status import GuestStatus
+from qoslet.host.state.requests import RequestQueue
+from qoslet.host.systemd.sd_notify import Notifier
+from qoslet.render.documents.agent.guest import status_document
+from qoslet.render.documents.plan import encode
+from qoslet.render.guest_metrics import METRICS, guest_exposition
+from qoslet.render.terminal import Terminal
+from qoslet.render.text.guest import status_lines
+from tests.agent.guest.beside import GUARD
+from tests.agent.guest.test_guarded_pods import APP, Stalled
+
+SCHEMA = json.loads(schema.text("agentstatus"))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Stalled:
+    made = Stalled(tmp_path, GUARD)
+    made.time(4)
+    made.world.kernel.write(APP, "memory.low", "4096")
+    made.beside.auditor.woken = True
+    made.time(1.5)
+    return made
+
+
+def test_the_document_has_its_schema(node: Stalled) -> None:
+    document = json.loads(encode(status_document(node.beside.status)))
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert SCHEMA["properties"].keys() == document.keys()
+    assert document["guard"]["overrides"]
+    assert document["contested"][0]["found"] == "4096"
+    assert {one["writer"] for one in document["held"]} >= {"kubelet", "container runtime"}
+    assert all(one["resetBy"] for one in document["held"])
+
+
+def test_every_metric_is_there(node: Stalled) -> None:
+    text = guest_exposition(node.beside.status).decode()
+    for one in METRICS:
+        assert f"# HELP {one.row.name}" in text
+    assert 'qoslet_agent_info{memory_qos="qoslet",mode="guard"} 1.0' in text
+    assert "qoslet_agent_resets_total 1.0" in text
+    assert 'qoslet_agent_guard_decisions_total{answer="limit",mode="act"} 1.0' in text
+
+
+def test_the_lines_say_what_matters(node: Stalled) -> None:
+    document = json.loads(encode(status_document(node.beside.status)))
+    lines = status_lines(document, Terminal(), verbose=False)
+    assert lines[0].startswith("node n1, /q/kubepods, cgroup v2, cgroupfs driver: mode guard")
+    assert any(
+        "another process wrote 4096 (1 times, written again 1 times)" in one for one in lines
+    )
+    assert any("memory.high max instead of" in one for one in lines)
+
+
+def told(node: Stalled, seconds: float = 0.0) -> list[str]:
+    """What the log says of one sync."""
+    out = io.StringIO()
+    questions: RequestQueue[GuestStatus] = RequestQueue()
+    try:
+        service = GuestService(
+            Log(out, "json", clock=lambda: 0.0),
+            Notifier({}),
+            questions,
+            lambda: node.beside.status,
+            tuple,
+            verbose=True,
+        )
+        service.synced(node.beside.sync(seconds))
+    finally:
+        questions.close()
+    return [json.loads(line)["message"] for line in out.getvalue().splitlines()]
+
+
+def test_the_log_tells_resets_and_values(node: Stalled) -> None:
+    node.world.kernel.write(APP, "memory.low", "8192")
+    node.beside.auditor.woken = True
+    lines = told(node, 70.0)
+    assert f"{APP}/memory.low: another process wrote '8192'; it is written again" in lines
+    assert "wrote 1 value" in lines
+    assert any(line.startswith(f"wrote {APP}/memory.low = ") for line in lines)
