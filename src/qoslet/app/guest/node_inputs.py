@@ -60,6 +60,11 @@ class NodeInputs:
         self.reading: PodsReading | None = None
 
     @property
+    def node_name(self) -> str | None:
+        """The node's name, where the kubelet's pods or an option tell it."""
+        return self._flags.node_name or (self._found.name if self._found is not None else None)
+
+    @property
     def is_new(self) -> bool:
         """Whether the kubelet has just started, so that its first QoS update may be to come."""
         if self._found is None or not self._found.is_new:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from qoslet.agent.guest.guest_loop import run as run_loop
-from qoslet.app.guest.found_pods import FilePods, KubeletPods
+from qoslet.app.guest.file_pods import FilePods
 from qoslet.app.guest.machine import joined, location_of
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.guest.serve import serving
 from qoslet.app.node.found_node import KubeletOptions, find_node
+from qoslet.app.node.sources.pod_source import Choice, pod_source
 from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
 from qoslet.core.node.flags import Flags
+from qoslet.host.cluster.client_library import ClusterAccess
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.descriptors import raise_limit
@@ -28,18 +30,19 @@ if TYPE_CHECKING:
     from qoslet.app.agent.service import LogFormat
     from qoslet.core.node.running_kubelet.pods_reading import PodSource
 
-KUBELET_SOURCES = ("auto", "kubelet")
-"""Values of ``--pods-from`` that ask the kubelet of this machine; others name a file."""
+SOURCES: tuple[Choice, ...] = ("auto", "kubelet", "api", "cri")
+"""Values of ``--pods-from``; others name a file."""
 
 
 class GuestOptions(Struct, frozen=True, kw_only=True):
     """What a user decides about an agent beside a kubelet. ``pods_from`` is one of
-    ``KUBELET_SOURCES`` or a file; ``documents`` and ``flags`` describe the node."""
+    ``SOURCES`` or a file; ``documents`` and ``flags`` describe the node."""
 
     pods_from: str
     documents: Sequence[str]
     flags: Flags
     kubelet: KubeletOptions
+    access: ClusterAccess
     policy: str | None = None
     policy_flags: PolicyFlags = NO_FLAGS
     interval: float = 10.0
@@ -58,14 +61,16 @@ def inputs_of(options: GuestOptions) -> Iterator[NodeInputs]:
         paths = [] if options.policy is None else [options.policy]
         files = rest.enter_context(closing(NodeFiles(paths, time.monotonic, strict=strict)))
         policy = PolicyFile(options.policy, options.policy_flags, files)
+        choice = next((one for one in SOURCES if one == options.pods_from), None)
         pods: PodSource
-        if options.pods_from in KUBELET_SOURCES:
-            find = partial(find_node, options.kubelet)
-            pods = KubeletPods(find)
-        else:
+        if choice is None:
             pods = FilePods(options.pods_from, strict=strict)
+        else:
+            find = partial(find_node, options.kubelet)
+            pods = pod_source(choice, (), options.kubelet, lambda: made.node_name, options.access)
         rest.callback(pods.close)
-        yield NodeInputs(options.documents, options.flags, pods, policy, find)
+        made = NodeInputs(options.documents, options.flags, pods, policy, find)
+        yield made
 
 
 def run(options: GuestOptions) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qoslet.cli.cluster_options import add_cluster_arguments
 from qoslet.cli.parser import (
     add_drawing_arguments,
     add_kubelet_arguments,
@@ -65,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pods-from",
         default="auto",
         metavar="SOURCE",
-        help="Take pods from auto, kubelet, or a file that holds a PodList (default: auto)",
+        help="Take pods from kubelet, api, cri, the best of them that answers (auto), or a file that "
+        "holds a PodList (default: auto)",
     )
     acting.add_argument(
         "--keep",
@@ -85,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_schema_argument(parser)
     add_node_arguments(parser)
     add_kubelet_arguments(parser)
+    add_cluster_arguments(parser)
     add_drawing_arguments(parser, exact=False)
 
 
@@ -122,6 +125,7 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
 
 def options_of(args: argparse.Namespace) -> GuestOptions:
     """The command line, decoded. Raises BadInput for what the parser cannot know."""
+    from qoslet.app.cluster_access import cluster_access
     from qoslet.app.guest.run import GuestOptions
     from qoslet.app.node.found_node import kubelet_options
     from qoslet.core.guest.policy_document import PolicyFlags
@@ -134,6 +138,7 @@ def options_of(args: argparse.Namespace) -> GuestOptions:
         documents=args.node,
         flags=flags_of(args),
         kubelet=kubelet_options(args),
+        access=cluster_access(args),
         policy=args.policy,
         policy_flags=PolicyFlags(
             args.mode, args.memory_qos, args.memory_throttling_factor, args.evict
