@@ -21,7 +21,7 @@ from qoslet.render.guest_metrics import METRICS, guest_exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.guest import status_lines
 from tests.agent.guest.beside import GUARD
-from tests.agent.guest.test_guarded_pods import APP, Stalled
+from tests.agent.guest.test_pod_guard import APP, Stalled
 
 SCHEMA = json.loads(schema.text("agentstatus"))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from qoslet.agent.guest.container_ends import ContainerEnds
-from qoslet.agent.guest.governed_files import GovernedFiles
-from qoslet.agent.guest.guarded_pods import GuardedPods
+from qoslet.agent.guest.container_killer import GuestContainerKiller
 from qoslet.agent.guest.guest_agent import GuestAgent
 from qoslet.agent.guest.guest_status import status_of
+from qoslet.agent.guest.pod_guard import PodGuard
+from qoslet.agent.guest.policy_files import PolicyFiles
 from qoslet.agent.guest.ports import NodeView
 from qoslet.agent.ports import MemoryParts, ProactiveReclaim
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
@@ -171,11 +171,11 @@ class Beside:
         self.executor = CgroupExecutor(
             ownership, self.driver, world.kernel, clock.monotonic, journal=self.paper
         )
-        self.files = GovernedFiles(self.executor, clock.monotonic, allow=self.driver.others.update)
+        self.files = PolicyFiles(self.executor, clock.monotonic, allow=self.driver.others.update)
         self.memory = SimMemory(world.kernel, clock.monotonic, 2048 * MIB)
         parts = MemoryParts(self.memory, self.memory, self.memory, reclaim=reclaim)
-        self.ends = ContainerEnds(world.kernel, clock.monotonic)
-        self.guard = GuardedPods(self.executor, clock, world.kernel, parts, self.ends)
+        self.ends = GuestContainerKiller(world.kernel, clock.monotonic)
+        self.guard = PodGuard(self.executor, clock, world.kernel, parts, self.ends)
         self.auditor = Auditor()
         self.agent = GuestAgent(source, self.auditor, self.files, self.executor, clock, self.guard)
         self.said: list[str] = []

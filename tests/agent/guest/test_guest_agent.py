@@ -96,6 +96,9 @@ class Surface:
     def requested(self) -> int:
         return int(len(self.done) >= self.most)
 
+    def reload(self) -> bool:
+        return False
+
 
 def test_at_the_end_everything_is_as_it_was(beside: Beside) -> None:
     before = texts(beside.world)

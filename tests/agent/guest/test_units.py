@@ -3,7 +3,7 @@ nothing is written behind systemd's back."""
 
 from __future__ import annotations
 
-from qoslet.agent.guest.governed_files import GovernedFiles
+from qoslet.agent.guest.policy_files import PolicyFiles
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
 from qoslet.core.guest.policy import NAMEABLE
@@ -54,7 +54,7 @@ class Guest:
             self.clock.monotonic,
             journal=self.journal,  # type: ignore[arg-type]
         )
-        self.files = GovernedFiles(executor, self.clock.monotonic, allow=self.driver.others.update)
+        self.files = PolicyFiles(executor, self.clock.monotonic, allow=self.driver.others.update)
 
 
 def properties(bench: Bench) -> dict[str, list[str]]:

@@ -82,7 +82,7 @@ def policy_of(folder: Path, mode: str, *files: str) -> Path:
 
 
 def written(status: dict[str, Any]) -> bool:
-    return status["mode"] == "protect" and status["counts"]["writes"] == 4
+    return bool(status["mode"] == "protect" and status["counts"]["writes"] == 4)
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from qoslet.agent.guest.governed_files import FilesSync, GovernedFiles
-from qoslet.agent.guest.guarded_pods import GuardedPods
 from qoslet.agent.guest.node_auditor import NodeAuditor
+from qoslet.agent.guest.pod_guard import PodGuard
+from qoslet.agent.guest.policy_files import FilesSync, PolicyFiles
 from qoslet.agent.guest.ports import Auditor, NodeSource, NodeView
 from qoslet.agent.ports import Clock
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
@@ -37,10 +37,10 @@ class GuestAgent:
         self,
         source: NodeSource,
         auditor: Auditor,
-        files: GovernedFiles,
+        files: PolicyFiles,
         executor: CgroupExecutor,
         clock: Clock,
-        guard: GuardedPods | None = None,
+        guard: PodGuard | None = None,
         interval: float = SYNC_SECONDS,
     ) -> None:
         self._source = source

@@ -4,18 +4,14 @@ everything holds again what it held before, unless values are to be kept."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from qoslet.agent.guest.guest_agent import GuestAgent
 from qoslet.agent.ports import Clock
 from qoslet.core.guest.status import GuestSync
 
-
-class StopSignal(Protocol):
-    """Asks the loop to end."""
-
-    def requested(self) -> int:
-        """How often the end was requested."""
+if TYPE_CHECKING:
+    from qoslet.agent.loop import StopSignal
 
 
 class GuestSurface(Protocol):

@@ -51,7 +51,7 @@ class Auditor(Protocol):
         """Readable when something happened there."""
 
 
-class Evictor(Protocol):
+class GuestEvictor(Protocol):
     """Ends what a guard has to end, in the way that the policy allows."""
 
     def end_container(self, pod: Pod, container: str, path: str, why: str) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.agent.guest.container_ends import ContainerEnds
-from qoslet.agent.guest.governed_files import GovernedFiles
-from qoslet.agent.guest.guarded_pods import GuardedPods
+from qoslet.agent.guest.container_killer import GuestContainerKiller
 from qoslet.agent.guest.guest_agent import GuestAgent
+from qoslet.agent.guest.pod_guard import PodGuard
+from qoslet.agent.guest.policy_files import PolicyFiles
 from qoslet.agent.guest.ports import NodeView
 from qoslet.agent.ports import Clock
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
@@ -55,7 +55,7 @@ def location_of(view: NodeView) -> TreeLocation:
     root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
     if root in ("", "/"):
         raise CannotDo(
-            "this kubelet has no cgroup of its own for pods (cgroupsPerQOS: false)",
+            "this kubelet makes no cgroup for its pods (cgroupsPerQOS: false)",
             hint="use qoslet audit",
         )
     return owned_tree.place_of(root, node.hierarchy, node.driver)
@@ -73,10 +73,10 @@ def joined(
         closing(MachineAuditor(inputs)) as auditor,
     ):
         executor = executor_of(tree)
-        files = GovernedFiles(executor, clock.monotonic, allow=tree.allow_foreign_writes)
+        files = PolicyFiles(executor, clock.monotonic, allow=tree.allow_foreign_writes)
         killer = Killing(tree.driver.kill)
-        ends = ContainerEnds(killer, clock.monotonic)
-        guard = GuardedPods(executor, clock, killer, memory, ends, own_pods())
+        ends = GuestContainerKiller(killer, clock.monotonic)
+        guard = PodGuard(executor, clock, killer, memory, ends, own_pods())
         agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval)
         journal = tree.journal
         assert journal is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from qoslet.agent.guest.ports import NodeView
-from qoslet.app.guest.policy_file import PolicyFile
+from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
 from qoslet.core.api.manifest import Options
 from qoslet.core.guest.policy import GuestPolicy
@@ -139,7 +139,7 @@ class NodeInputs:
         if policy.throttling_factor is not None:
             flags = replace(flags, memory_throttling_factor=policy.throttling_factor)
         texts = self._found.texts() if self._found is not None else ()
-        return load_node(self._documents, flags, texts=texts)
+        return load_node(self._documents, flags, root_check=is_strict(), texts=texts)
 
     def descriptors(self) -> Sequence[int]:
         """Readable when pods or policy may be others."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from qoslet.core.api.documents import plain_value
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.policy_document import PolicyFlags, policy_of, with_flags
 from qoslet.errors import BadInput, BadInputs, QosletError
-from qoslet.host.files.manifests import values_of
+from qoslet.host.files.manifests import documents_of
 from qoslet.host.files.watched_node import NodeFiles
 
 
@@ -26,11 +27,14 @@ class PolicyFile:
     def _read(self) -> GuestPolicy:
         if self._path is None:
             return with_flags(GuestPolicy(), self._flags)
-        documents = values_of(self._path)
-        if len(documents) > 1:
-            raise BadInput("holds several documents, an AgentPolicy is one", where=self._path)
-        [(where, document)] = documents
-        return policy_of(document, where, self._flags)
+        found = list(documents_of([self._path], None, is_strict()))
+        if len(found) != 1:
+            message = f"holds {len(found)} documents, must be one AgentPolicy"
+            raise BadInput(message, where=self._path)
+        [document] = found
+        if isinstance(document, BadInput):
+            raise document
+        return policy_of(plain_value(document.data, document.where), document.where, self._flags)
 
     def current(self) -> GuestPolicy:
         """The policy as the file has it now; while that is bad, as it was last, with ``fault``."""

@@ -33,7 +33,7 @@ examples:
 
 The agent runs beside the kubelet of this machine. watch only reads: it audits the node and serves
 what it finds. protect writes memory.min, memory.low and memory.high of pods as the plan has them,
-each write in a journal. guard reacts to stalls at memory.high, too. When the agent ends, every file
+each write in a journal. guard also reacts to stalls at memory.high. When the agent ends, every file
 holds again what it held before, unless --keep is given; after a crash the next agent takes its
 values up, or qoslet release restores them.
 

@@ -43,7 +43,7 @@ class _Document(Struct, forbid_unknown_fields=True, rename="camel"):
 def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> GuestPolicy:
     """The policy of a decoded document, under what flags say. Raises BadInput with the field."""
     if not isinstance(document, Mapping):
-        raise BadInput("is no object", where=where, hint=_HINT)
+        raise BadInput("must be an object", where=where, hint=_HINT)
     try:
         read = msgspec.convert(document, _Document)
     except msgspec.ValidationError as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.guest.ports import Evictor, NodeView
+from qoslet.agent.guest.ports import GuestEvictor, NodeView
 from qoslet.agent.memory.guard_actions import HIGH
 from qoslet.agent.memory.monitor import MemoryMonitor
 from qoslet.agent.memory.throttle_guard import Guard
@@ -38,7 +38,7 @@ def guard_mode(policy: GuestPolicy) -> Mode:
     return "act" if policy.mode == "guard" and HIGH in policy.files else "observe"
 
 
-class PlannedNode:
+class GuestPlan:
     """The plan of a node as a guard asks for it; matches ``agent.ports.PlanView``."""
 
     def __init__(self, plan: Plan) -> None:
@@ -83,11 +83,11 @@ class PlannedNode:
         return self._plan
 
 
-class KubeletPods:
+class GuestRuntime:
     """The runtime and the volumes of pods that a kubelet runs; matches ``agent.ports.Runtime`` and
     ``Volumes``. Of them all a guest can do is to have a container ended."""
 
-    def __init__(self, evictor: Evictor, pod_of: Callable[[str], PodWorker]) -> None:
+    def __init__(self, evictor: GuestEvictor, pod_of: Callable[[str], PodWorker]) -> None:
         self._evictor = evictor
         self._pod_of = pod_of
 
@@ -137,7 +137,7 @@ class KubeletPods:
         return {}
 
 
-class GuardedPods:
+class PodGuard:
     """One for each guest. ``own`` are the UIDs of the agent's own pod."""
 
     def __init__(
@@ -146,7 +146,7 @@ class GuardedPods:
         clock: Clock,
         killer: CgroupKiller,
         memory: MemoryParts,
-        evictor: Evictor,
+        evictor: GuestEvictor,
         own: frozenset[str] = frozenset(),
     ) -> None:
         self._own = own
@@ -158,7 +158,7 @@ class GuardedPods:
     def _begin(self) -> None:
         """A guard that knows nothing yet."""
         executor, clock, killer, memory, evictor = self._ports
-        pods = KubeletPods(evictor, lambda uid: self._context.workers[uid])
+        pods = GuestRuntime(evictor, lambda uid: self._context.workers[uid])
         config = Config(executor.root, None)
         self._context = SyncContext(config, executor, pods, pods, clock, killer)
 
@@ -193,7 +193,7 @@ class GuardedPods:
     def _follow(self, view: NodeView) -> None:
         """Take in another plan or policy: pods come, go, and have other cgroups."""
         context, self._policy, self._plan = self._context, view.policy, view.plan
-        planned = PlannedNode(view.plan)
+        planned = GuestPlan(view.plan)
         context.desired = DesiredState(0, {}, frozenset(), frozenset(), tuple, planned)
         present = {one.pod.uid for one in view.plan.pods}
         for uid in context.workers.keys() - present:

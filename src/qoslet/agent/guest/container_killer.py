@@ -14,8 +14,8 @@ MOST_AN_HOUR = 6
 HOUR_SECONDS = 3600.0
 
 
-class ContainerEnds:
-    """One for each node; matches ``agent.guest.ports.Evictor``. ``clock`` gives monotonic seconds."""
+class GuestContainerKiller:
+    """One for each node; matches ``agent.guest.ports.GuestEvictor``. ``clock`` gives monotonic seconds."""
 
     def __init__(self, killer: CgroupKiller, clock: Callable[[], float]) -> None:
         self._killer = killer

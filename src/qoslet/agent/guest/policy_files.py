@@ -36,7 +36,7 @@ class FilesSync(Struct):
     missing: list[Key] = []
 
 
-class GovernedFiles:
+class PolicyFiles:
     """One for each guest. The executor's journal has what every file held before; ``clock`` gives
     monotonic seconds. ``allow`` tells the driver that it may write in cgroups of others."""
 
