@@ -129,8 +129,9 @@ class GuestRuntime:
         """A guest has no volumes."""
         return {}
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str) -> bool:
         """A guest has no volumes."""
+        return True
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """A guest has no volumes."""

@@ -42,7 +42,7 @@ class GuestOptions(Struct, frozen=True, kw_only=True):
     documents: Sequence[str]
     flags: Flags
     kubelet: KubeletOptions
-    access: ClusterAccess
+    access: ClusterAccess | None
     policy: str | None = None
     policy_flags: PolicyFlags = NO_FLAGS
     interval: float = 10.0
