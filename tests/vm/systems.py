@@ -27,13 +27,14 @@ _AGENT: Final = (
     ),
     *(f"tests/live/adoption/test_{name}.py" for name in ("agent_killed", "held")),
     *_MANAGERS,
-    *(f"tests/live/volumes/test_{name}.py" for name in ("volumes", "volumes_run", "folders_run")),
+    *(f"tests/live/volumes/test_{name}.py" for name in ("volumes", "volumes_run")),
     "tests/live/systemd/test_unit.py",
 )
 # What the agent does alike on every kernel; the live tests of the host run it on each change.
 _ALIKE: Final = (
     "tests/live/adoption/test_damaged_state.py",
     "tests/live/audit/test_watch.py",
+    "tests/live/volumes/test_folders_run.py",
     *(
         f"tests/live/agent/test_{name}.py"
         for name in ("descriptors", "failed_start", "ps", "run_output", "service_output")
@@ -58,6 +59,11 @@ _PROFILE: Final = ("golang-github-containers-common",)
 _CRI: Final = ("tests/live/cri/test_cri.py", "tests/live/cri/test_cri_faults.py")
 _UPGRADE: Final = ("tests/live/adoption/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
+# What another system of the short matrix has on the same hierarchy, and no newer kernel does otherwise.
+_COVERED: Final = (
+    "tests/live/audit",
+    *(f"tests/live/agent/test_{name}.py" for name in ("bundle", "run")),
+)
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -66,7 +72,8 @@ class System:
     """A Debian suite, the hierarchy it is booted into, and why it cannot be had, if so. Of a kernel
     that ``lacks`` controllers only those tests can be had that need none of them: ``only``, as
     words for pytest. ``machine`` are words for QEMU; ``packages`` are installed after the boot.
-    Of the moments at which tests kill, a short run takes one in three: from ``third`` on."""
+    Of the moments at which tests kill, a short run takes one in three: from ``third`` on. It leaves
+    out the modules that are ``covered`` elsewhere."""
 
     name: str
     suite: str
@@ -78,10 +85,12 @@ class System:
     machine: tuple[str, ...] = ("-smp", "2", "-m", "2048")
     packages: tuple[str, ...] = ()
     third: int | None = None
+    covered: tuple[str, ...] = ()
 
-    def suites(self) -> tuple[str, ...]:
-        """What is run here, as words for pytest."""
-        return self.only or (*SUITES, *(f"--ignore={module}" for module in _APART))
+    def suites(self, *, whole: bool) -> tuple[str, ...]:
+        """What is run here, as words for pytest; ``whole`` in the long matrix."""
+        apart = _APART if whole else (*_APART, *self.covered)
+        return self.only or (*SUITES, *(f"--ignore={module}" for module in apart))
 
     def floors(self) -> dict[str, int | None]:
         """What each driver must compare here at least."""
@@ -94,7 +103,7 @@ SHORT: Final = (
     System("bookworm", "bookworm", "v1", _LEGACY, third=0),
     System("trixie", "trixie", "v2", third=1),
     System("trixie-zoo", "trixie", "v2", only=_ZOO, packages=_COMPILER),
-    System("sid", "sid", "v2", third=2),
+    System("sid", "sid", "v2", third=2, covered=_COVERED),
 )
 
 # `make test-vm-full` boots these as well.
