@@ -49,10 +49,10 @@ def end(
                 if worker.phase is WorkerPhase.TERMINATING:
                     reconciler.teardown.stop(worker, 0.0)
         reconciler.drain()
-        for line in (*context.log.notes, *context.log.errors):
-            if line not in logged:
-                logged.add(line)
-                log(line)
+        news = {*context.log.notes, *context.log.errors} - logged
+        logged |= news
+        for line in sorted(news):
+            log(line)
         left = [
             worker
             for worker in context.workers.values()

@@ -6,7 +6,6 @@ import os
 import shutil
 import time
 from collections.abc import Collection
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qoslet.app.runtimes import cri_run
@@ -28,6 +27,7 @@ from qoslet.host.state.folder import (
 )
 from qoslet.host.state.keepers import end as end_keepers
 from qoslet.host.state.keepers import keepers_of, wake
+from qoslet.host.state.own_files import unlink
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Runtime
@@ -67,11 +67,17 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
     else:
         volumes.remove_all()
     http_server.forget(folder)
-    for name in POD_FILES:
-        for file in (name, f"{name}.new"):
-            if file not in keep:
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{folder}/{file}")
+    try:
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        for name in POD_FILES:
+            for file in (name, f"{name}.new"):
+                if file not in keep:
+                    unlink(file, place)
+    finally:
+        os.close(place)
 
 
 def has_records(folder: str) -> bool:

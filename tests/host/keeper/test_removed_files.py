@@ -34,6 +34,17 @@ def remove(*names: str) -> Callable[[Path], None]:
     return doing
 
 
+def replaced(*names: str) -> Callable[[Path], None]:
+    """By directories."""
+
+    def doing(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+            (folder / name).mkdir()
+
+    return doing
+
+
 def all_of_it(folder: Path) -> None:
     shutil.rmtree(folder)
 
@@ -50,6 +61,7 @@ HARM = {
     "three": remove("keeper.lock", "keeper.sock", "keeper"),
     "folder": all_of_it,
     "moved": moved,
+    "directories": replaced("keeper.lock", "keeper.sock"),
 }
 
 

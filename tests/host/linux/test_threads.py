@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from qoslet.host.linux.output import OutputWriter
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 
 def test_a_thread_that_cannot_be_had_is_a_shortage_of_the_machine(
@@ -19,7 +19,7 @@ def test_a_thread_that_cannot_be_had_is_a_shortage_of_the_machine(
 
     monkeypatch.setattr(threading.Thread, "start", refused)
     with pytest.raises(OSError, match="cannot start a thread") as caught:
-        start(threading.Thread())
+        start_thread(threading.Thread())
     assert caught.value.errno == errno.EAGAIN
     with pytest.raises(OSError, match="cannot start a thread"):
         OutputWriter(2, "utf-8")
@@ -27,5 +27,5 @@ def test_a_thread_that_cannot_be_had_is_a_shortage_of_the_machine(
 
 def test_a_thread_starts() -> None:
     ran = threading.Event()
-    start(threading.Thread(target=ran.set))
+    start_thread(threading.Thread(target=ran.set))
     assert ran.wait(5)

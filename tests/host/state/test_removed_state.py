@@ -190,3 +190,22 @@ def test_a_folder_that_is_a_link_or_others_says_the_safe_step(state: str) -> Non
         agent(state)
     assert f"chmod 0700 {folder}" in caught.value.hint
     assert "remove" not in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["lock", "journal"])
+def test_a_directory_in_the_place_of_a_file_gives_way(state: str, name: str) -> None:
+    journal = agent(state)
+    path = Path(state, "qoslet", name)
+    path.unlink()
+    (path / "full").mkdir(parents=True)
+    (line,) = journal.mend()
+    assert line.startswith(f"{state}/qoslet: the {name} was removed")
+    assert path.is_file()
+    assert journal.mend() == []
+    refused(state)
+    journal.close(gone=False)
+    path.unlink()
+    path.mkdir()
+    again = agent(state)
+    assert path.is_file()
+    again.close(gone=True)

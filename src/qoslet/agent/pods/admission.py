@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from qoslet.agent.pods.manifest_reasons import no_longer, why_kept
 from qoslet.agent.pods.resize import PodResizer
 from qoslet.agent.pods.teardown import VOLUME_SECONDS, PodTeardown
-from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
+from qoslet.agent.ports import DesiredPod, DesiredState
 from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import PodWorker, adopted_worker, container_paths, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
@@ -109,7 +110,7 @@ class Admission:
         cannot be read: then it stays as it is."""
         manifest = runtime_pod.manifest
         names = {one.pod.key for one in desired.pods.values()}
-        message = "" if worker.key in names else _why_kept(manifest, desired.unread)
+        message = "" if worker.key in names else why_kept(manifest, desired.unread)
         if not message:
             self._log_stop(worker, manifest)
             self._teardown.stop(worker)
@@ -127,7 +128,7 @@ class Admission:
 
     def _log_stop(self, worker: PodWorker, manifest: str) -> None:
         """Log why a pod of an earlier agent ends."""
-        where = _no_longer(manifest) if manifest else "no manifest has it"
+        where = no_longer(manifest) if manifest else "no manifest has it"
         self._context.log.notes.append(f"{worker.key}: {where}: stopping it")
 
     def _decide_kept(self, desired: DesiredState) -> None:
@@ -141,7 +142,7 @@ class Admission:
                 self._decided(worker)
                 worker.set_reason("", "", context.clock.wall())
                 self._adopt_kept(worker, desired_pod)
-            elif worker.key in names or not _why_kept(worker.kept_manifest or "", desired.unread):
+            elif worker.key in names or not why_kept(worker.kept_manifest or "", desired.unread):
                 self._log_stop(worker, worker.kept_manifest or "")
                 self._decided(worker)
                 self._not_desired(worker.uid)
@@ -278,7 +279,7 @@ class Admission:
         if worker.phase not in (WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP):
             self._teardown.stop(worker)
             if manifest and worker.uid in self._context.terminating:
-                message = _no_longer(manifest)
+                message = no_longer(manifest)
                 worker.set_reason("ManifestRemoved", message, self._context.clock.wall())
 
     def _desired(self, uid: str, desired_pod: DesiredPod) -> None:
@@ -386,20 +387,6 @@ class Admission:
         # what could not be written may be right now
         worker.retry_at = None
         self._context.update_runtime(worker)
-
-
-def _no_longer(manifest: str) -> str:
-    """Why a pod is no longer desired."""
-    return f"{manifest} no longer has it"
-
-
-def _why_kept(manifest: str, unread: FailedManifest) -> str:
-    """Why it is not known whether a pod of an earlier agent is desired; empty where it is."""
-    if fault := unread.fault_of(manifest):
-        return f"{fault} cannot be read: the pod stays as it is until that is fixed"
-    if unread.settling:
-        return f"{manifest or 'no manifest'} does not have it now: the pod stays for a moment, in case the file is being replaced"
-    return ""
 
 
 def _why_replaced(worker: PodWorker, desired_pod: DesiredPod) -> str:

@@ -75,9 +75,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
     node, problems, chosen, reads = _runtime(options)
     root = root_path(options.root, node.driver)
     piped = _piped() if "-" in options.paths else b""
-    directories = (
-        None if options.simulate or options.dry_run else ManifestDirectories(folder_of(root))
-    )
+    directories = _directories(options, root)
     files = ManifestFiles(
         with_directories(options.paths) if options.recursive else options.paths,
         time.monotonic,
@@ -121,6 +119,12 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
                     made.mends.append(lambda: directories.save(files.directories))
                 _follow(options, made, signals, nodes)
                 yield made
+
+
+def _directories(options: RunOptions, root: str) -> ManifestDirectories | None:
+    """Which directories had the manifests of an earlier run of a root on this machine."""
+    real = not options.simulate and not options.dry_run
+    return ManifestDirectories(folder_of(root)) if real else None
 
 
 def _reading(options: RunOptions, node: Node) -> Reading:

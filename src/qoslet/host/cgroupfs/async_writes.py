@@ -20,7 +20,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.reclaim import LimitRoom, room_for
 from qoslet.host.cgroupfs.write_errors import PendingWrite
 from qoslet.host.linux.openat import MountedTree
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 USAGE = {
     "memory.max": "memory.current",
@@ -121,7 +121,7 @@ class AsyncWrites:
             raise
         job = _Job(step, descriptor, room, before, self._clock())
         try:
-            start(threading.Thread(target=job.run, name="slow-write", daemon=True))
+            start_thread(threading.Thread(target=job.run, name="slow-write", daemon=True))
         except OSError:
             job.close()
             raise

@@ -13,7 +13,7 @@ from errno import EAGAIN
 
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import RECLAIM
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 WRITE_BYTES = 4 << 20
 """Bytes of one write."""
@@ -58,7 +58,7 @@ class KernelReclaim:
             target=self._run, args=(path, descriptor, amount), name="reclaim", daemon=True
         )
         try:
-            start(thread)
+            start_thread(thread)
         except OSError as error:
             self.running.discard(path)
             os.close(descriptor)

@@ -18,8 +18,8 @@ from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.payload import write_payload
 from qoslet.host.containers.volume_folders import listed, path_component
+from qoslet.host.linux.process_limit import start_thread
 from qoslet.host.linux.remove_tree import remove_tree
-from qoslet.host.linux.threads import start
 
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"
 """The volumes of root on disk, with one directory for each cgroup root."""
@@ -83,7 +83,7 @@ class DiskVolumes:
         if not running and listed(self._removed):
             thread = Thread(target=self._sweep, name="volumes", daemon=True)
             try:
-                start(thread)
+                start_thread(thread)
             except OSError:
                 # no thread can be made: the next removal goes on with it, or the end
                 return

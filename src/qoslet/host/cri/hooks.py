@@ -17,7 +17,7 @@ from qoslet.host.containers.net_probe import ask
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.probing import MAX_OUTPUT, ProbeContext, pod_address
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 
 async def _beside(question: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
@@ -35,7 +35,7 @@ async def _beside(question: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(answer, found)
 
-    start(threading.Thread(target=run, name="hook", daemon=True))
+    start_thread(threading.Thread(target=run, name="hook", daemon=True))
     return await future
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from qoslet.host.keeper.launch import listening
 from qoslet.host.state.folder import KEEPER_LOCK, KEEPER_SOCKET
 from qoslet.host.state.moved import is_named, reopened
-
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+from qoslet.host.state.own_files import open_lock
 
 
 class KeeperFiles:
@@ -83,7 +82,7 @@ class KeeperFiles:
     def _taken(self) -> bool:
         """Take the lock that has the name now; False where another keeper has it. Raises
         OSError."""
-        lock = os.open(KEEPER_LOCK, _LOCK, 0o600, dir_fd=self._folder)
+        lock = open_lock(KEEPER_LOCK, self._folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # the same open file, so the lock is held as long as this number is open

@@ -22,6 +22,7 @@ from qoslet.host.keeper.protocol import KeeperSettings, encode, peer_of
 from qoslet.host.linux.descriptors import usual_limit
 from qoslet.host.state.folder import KEEPER, KEEPER_ERRORS, KEEPER_LOCK, KEEPER_SOCKET
 from qoslet.host.state.keepers import CHECK_SECONDS, end, keepers_of, wake
+from qoslet.host.state.own_files import open_lock, put_in_place, unlink
 
 BOOT = (
     "import sys; sys.modules['typing_extensions'] = None; sys.path += sys.argv[2:]; "
@@ -31,7 +32,6 @@ BOOT = (
 memory of a start."""
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _WORDS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 ENDING_SECONDS = 1.0
 """How long a keeper may have the lock without listening: it is just ending."""
@@ -141,9 +141,9 @@ class Starter:
         """The keeper's lock; None where a keeper has it. Raises ``CannotDo``."""
         path = f"{self._setting.folder}/{KEEPER_LOCK}"
         try:
-            if not os.path.lexists(path):
+            if not os.path.lexists(path) or os.path.isdir(path):
                 self._made_lock = True
-            lock = os.open(path, _LOCK, 0o600)
+            lock = open_lock(path)
         except OSError as error:
             raise CannotDo(f"cannot lock for the keeper: {error.strerror}", where=path) from error
         try:
@@ -233,15 +233,12 @@ def listening(folder: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         new = f"{KEEPER_SOCKET}.new"
-        try:
-            os.unlink(new, dir_fd=folder)
-        except FileNotFoundError:
-            pass
+        unlink(new, folder)
         # By way of /proc, as the path of a socket has 107 bytes at most.
         listener.bind(f"/proc/self/fd/{folder}/{new}")
         os.chmod(f"/proc/self/fd/{folder}/{new}", 0o600)
         listener.listen(16)
-        os.rename(new, KEEPER_SOCKET, src_dir_fd=folder, dst_dir_fd=folder)
+        put_in_place(new, KEEPER_SOCKET, folder)
     except BaseException:
         listener.close()
         raise

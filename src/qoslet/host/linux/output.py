@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 BACKLOG_BYTES = 1 << 20
 """What waits for a slow reader at most; what comes beyond that is left out."""
@@ -58,7 +58,7 @@ class OutputWriter:
         self._closing = self._given_up = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="output", daemon=True)
-        start(self._thread)
+        start_thread(self._thread)
 
     def write(self, text: str) -> int:
         """Queue text; what the encoding lacks is escaped. Returns its length."""

@@ -1,4 +1,4 @@
-"""Which limit keeps this process from making others.
+"""Which limit keeps this process from making others, or threads.
 
 Source: fork(2) EAGAIN; kernel/fork.c copy_process (RLIMIT_NPROC, threads-max), kernel/cgroup/pids.c
 (pids.max here or above), kernel/pid.c (pid_max).
@@ -9,12 +9,22 @@ from __future__ import annotations
 import os
 import resource
 from errno import EAGAIN, ENOMEM
+from threading import Thread
 
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.procfs import text
 
 NO_PROCESS = (EAGAIN, ENOMEM)
 """Errors of fork and what it needs that pass: they say nothing of what was to be started."""
+
+
+def start_thread(thread: Thread) -> None:
+    """Start a thread. Raises OSError with EAGAIN where the kernel has none left for us: Python
+    says that as RuntimeError, without a number."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
 
 
 def said(number: int) -> str:

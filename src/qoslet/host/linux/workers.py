@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from qoslet.errors import CannotDo
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -106,7 +106,7 @@ def _worker(
     # nothing here makes cycles
     gc.disable()
     tasks: Queue[Any] = Queue(_AHEAD)
-    start(Thread(target=_receive, args=(end, tasks), daemon=True))
+    start_thread(Thread(target=_receive, args=(end, tasks), daemon=True))
     work = begin()
     while (task := tasks.get()) is not _LAST:
         try:

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from errno import EINVAL
 
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 SHARE = 0.1
 """Of the window in which some process waited."""
@@ -122,7 +122,7 @@ class Triggers:
         self._poll = select.epoll()
         self._poll.register(self._end, select.EPOLLIN)
         self._thread = threading.Thread(target=self._wait, name="memory pressure", daemon=True)
-        start(self._thread)
+        start_thread(self._thread)
 
     def _wait(self) -> None:
         """Until the end: who fired, told at most as often as the windows pass."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
@@ -119,8 +120,11 @@ def private(folder: str, pages: Pages) -> StateServer:
 
 
 def is_there(folder: str) -> bool:
-    """Whether the agent's socket has its name."""
-    return os.path.exists(f"{folder}/{AGENT_SOCKET}")
+    """Whether a socket has the name of the agent's, no link or directory."""
+    try:
+        return stat.S_ISSOCK(os.lstat(f"{folder}/{AGENT_SOCKET}").st_mode)
+    except OSError:
+        return False
 
 
 def forget(folder: str) -> None:

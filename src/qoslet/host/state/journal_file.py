@@ -27,7 +27,8 @@ from qoslet.core.reconcile.journal import (
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import JOURNAL, RESERVE, STATE, UNREADABLE, escaped
 from qoslet.host.state.moved import is_named, reopened
-from qoslet.host.state.root_lock import FULL, cannot, enter, leave, locked_again, unlink
+from qoslet.host.state.own_files import put_in_place, unlink
+from qoslet.host.state.root_lock import FULL, cannot, enter, leave, locked_again
 
 LARGEST = 4 * 1024 * 1024
 """Bytes after which a journal is written anew, without what no longer counts."""
@@ -164,7 +165,7 @@ class JournalFile:
             if not self._is_whole():
                 self.rewrite()
                 lines.append("the journal was removed or cut: it is written again")
-        except CannotDo as error:
+        except (CannotDo, OSError) as error:
             lines.append(str(error))
         return [f"{self.path}: {line}" for line in lines if line]
 
@@ -230,7 +231,7 @@ class JournalFile:
         old, self._file, self._size = self._file, new, 0
         try:
             self._append(data)
-            os.rename(f"{JOURNAL}.new", JOURNAL, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            put_in_place(f"{JOURNAL}.new", JOURNAL, self._folder)
         except (CannotDo, OSError):
             os.close(new)
             self._file, self._size = old, 0
@@ -332,11 +333,11 @@ def _succeed(journal: JournalFile, tree: Owned, header: Header) -> None:
 
 
 def contents(folder: int, name: str = JOURNAL) -> bytes:
-    """The bytes of the journal, none where there is none. Raises ``CannotDo``."""
+    """The bytes of the journal; none where no file is there. Raises ``CannotDo``."""
     try:
         with open(os.open(name, _OLD, dir_fd=folder), "rb") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return b""
     except OSError as error:
         raise cannot("cannot read the journal", error, name) from error
@@ -385,8 +386,7 @@ def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | Non
             hint="see cgroup.procs there and below",
         )
     for path in standing:
-        wrong = tree.discard(path)
-        if wrong is not None:
+        if (wrong := tree.discard(path)) is not None:
             raise CannotDo("cannot remove what a previous run left", where=root, hint=wrong)
     pid = header.pid if header else 0
     return (

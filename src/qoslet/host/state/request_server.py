@@ -21,8 +21,9 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import SHORTAGES, CannotDo
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 from qoslet.host.state.http_client import REQUEST_SECONDS
+from qoslet.host.state.own_files import put_in_place, unlink
 
 AT_ONCE = 8
 """Answers under way; a further one waits for its turn."""
@@ -80,7 +81,7 @@ class _RequestWorker:
                 return
             self._threads += 1
         try:
-            start(threading.Thread(target=self._work, name="answer", daemon=True))
+            start_thread(threading.Thread(target=self._work, name="answer", daemon=True))
         except OSError:
             # no thread can be made: where none is left to answer, the one that asks does
             with self._lock:
@@ -145,7 +146,7 @@ class RequestServer:
         self._poller.register(listener, select.POLLIN)
         self._poller.register(self._reader, select.POLLIN)
         self._thread = threading.Thread(target=self._serve, name="state", daemon=True)
-        start(self._thread)
+        start_thread(self._thread)
 
     @property
     def address(self) -> Any:
@@ -250,13 +251,10 @@ def _bind(listener: socket.socket, place: int, name: str) -> None:
     """Private before anybody can find it: bound under another name, then renamed. By way of the
     open folder a long path fits into an address, too."""
     new = f"{name}.new"
-    try:
-        os.unlink(new, dir_fd=place)
-    except FileNotFoundError:
-        pass
+    unlink(new, place)
     before = os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{place}/{new}")
     finally:
         os.umask(before)
-    os.rename(new, name, src_dir_fd=place, dst_dir_fd=place)
+    put_in_place(new, name, place)

@@ -17,6 +17,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, RESERVE, escaped, unescaped
 from qoslet.host.state.keepers import keepers_of
 from qoslet.host.state.moved import is_named
+from qoslet.host.state.own_files import open_lock, unlink
 
 FULL = (ENOSPC, EDQUOT)
 """Errors of a file system without room."""
@@ -29,7 +30,6 @@ RELEASE = "release"
 
 _names = is_named
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def enter(root: str, state: str, *, releasing: bool = False) -> tuple[int, int]:
@@ -159,7 +159,7 @@ def _locked(root: str, folder: int) -> int | None:
     try:
         # the folder, too: who has it has it also where the lock's file was removed
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        lock = os.open(LOCK, _LOCK, 0o600, dir_fd=folder)
+        lock = open_lock(LOCK, folder)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return None
@@ -194,7 +194,7 @@ def locked_again(root: str, folder: int, lock: int) -> tuple[int, str]:
         return lock, ""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fresh = os.open(LOCK, _LOCK, 0o600, dir_fd=folder)
+        fresh = open_lock(LOCK, folder)
         try:
             fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -236,14 +236,6 @@ def _held(root: str, name: str, above: int, place: str, *, has_pods: bool = Fals
     elif has_pods:
         hint = "it has pods; stop it to go on with them"
     return CannotDo(f"another qoslet runs {place} (process {pid})", where=root, hint=hint)
-
-
-def unlink(name: str, folder: int) -> None:
-    """Remove a file if it is there."""
-    try:
-        os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        return
 
 
 def cannot(what: str, error: OSError, where: str) -> CannotDo:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from qoslet.host.linux.threads import start
+from qoslet.host.linux.process_limit import start_thread
 
 WATCHING = 32
 """Streams at a time; a further one takes the place of the oldest."""
@@ -45,7 +45,7 @@ class Streams:
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._ended = False
         self._thread = threading.Thread(target=self._serve, name="streams", daemon=True)
-        start(self._thread)
+        start_thread(self._thread)
 
     def add(self, peer: socket.socket, page: str, look: int) -> None:
         """Take a browser that has ``page`` as of a look, and send it what it lacks."""
