@@ -6,7 +6,7 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -211,3 +211,11 @@ def test_a_pipe_is_taken_in_bounded_pieces(tmp_path: Path) -> None:
     os.close(out)
     os.close(err)
     one.close()
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_in_the_place_of_a_log_has_no_entries(
+    tmp_path: Path, make: Callable[[str], None]
+) -> None:
+    make(str(tmp_path / "0.log"))
+    assert texts(tmp_path / "0.log") == []

@@ -11,7 +11,13 @@ import pytest
 from qoslet.host.linux.clock import Rereading, Signals, WakingClock
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
+        *(signal.SIGXCPU, signal.SIGIO, signal.SIGPWR),
+    ],
+)
 def test_signals_are_counted(number: int) -> None:
     with Signals() as signals:
         os.kill(os.getpid(), number)

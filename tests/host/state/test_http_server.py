@@ -16,7 +16,15 @@ import pytest
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET
 from qoslet.host.state.http_client import ask
-from qoslet.host.state.http_server import Page, Pages, StateServer, listen, private, public
+from qoslet.host.state.http_server import (
+    Page,
+    Pages,
+    StateServer,
+    is_there,
+    listen,
+    private,
+    public,
+)
 from qoslet.host.state.request_server import ASKING, AT_ONCE
 
 
@@ -64,6 +72,22 @@ def test_a_second_agent_takes_the_place_of_a_dead_one(folder: Path) -> None:
     second.close()
     with pytest.raises(CannotDo, match="no agent is running"):
         ask(str(folder), "/v1/pods")
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_has_the_name_of_the_socket_gives_way(folder: Path, full: bool) -> None:
+    place = folder / AGENT_SOCKET
+    (folder / "elsewhere").touch()
+    place.symlink_to("elsewhere")
+    assert not is_there(str(folder))
+    place.unlink()
+    (place / "kept" if full else place).mkdir(parents=True)
+    assert not is_there(str(folder))
+    made = private(str(folder), pages())
+    assert is_there(str(folder))
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    assert len([*folder.glob(f"{AGENT_SOCKET}.*/kept")]) == full
+    made.close()
 
 
 def test_nobody_there(folder: Path) -> None:

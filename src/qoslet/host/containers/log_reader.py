@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import deque
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ CHUNK = 1 << 20
 LINE_MAX = 1 << 20
 """Bytes of a line that are kept to be shown at once."""
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LogLocation(Struct, frozen=True):
@@ -99,7 +100,9 @@ class Tail:
             new = os.open(path, _READ)
         except OSError:
             return False
-        if self._file >= 0 and os.path.samestat(os.fstat(new), os.fstat(self._file)):
+        facts = os.fstat(new)
+        same = self._file >= 0 and os.path.samestat(facts, os.fstat(self._file))
+        if same or not stat.S_ISREG(facts.st_mode):
             os.close(new)
             return False
         self.close()

@@ -11,11 +11,16 @@ from types import FrameType
 
 
 class Signals:
-    """Counts SIGINT, SIGTERM and SIGQUIT while it is entered; matches ``agent.loop.StopSignal``.
+    """Counts SIGINT, SIGTERM, SIGQUIT and others that would end the program where it stands, with
+    its pods left behind, while it is entered; matches ``agent.loop.StopSignal``.
     SIGHUP asks to read the configuration again; where ``hangs_up``, it says that the terminal is
     gone (``hang_up``), unless it was ignored before, as nohup does."""
 
-    _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+    _NUMBERS = (
+        *(signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP),
+        # SIGXCPU: the soft limit of CPU time
+        *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGIO, signal.SIGPWR),
+    )
 
     def __init__(self, *, hangs_up: bool = True) -> None:
         self._count = 0
