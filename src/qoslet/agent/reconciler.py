@@ -12,7 +12,7 @@ from qoslet.agent.config import Config
 from qoslet.agent.memory.monitor import MemoryMonitor
 from qoslet.agent.pods.admission import Admission
 from qoslet.agent.pods.garbage_collection import GarbageCollector
-from qoslet.agent.pods.moved_processes import MovedProcesses
+from qoslet.agent.pods.lost_processes import LostProcesses
 from qoslet.agent.pods.node_cgroups import NodeCgroups
 from qoslet.agent.pods.resize import PodResizer
 from qoslet.agent.pods.startup import PodStartup
@@ -93,7 +93,7 @@ class Reconciler:
         self._states: dict[int, ContainerState] = {}
         self._polled: Sequence[ContainerState] | None = None
         self._resync = ResyncTimer(config)
-        self._moved_processes = MovedProcesses(self.context)
+        self._lost_processes = LostProcesses(self.context)
         self.last_result: SyncResult | None = None
 
     @property
@@ -141,7 +141,7 @@ class Reconciler:
             seen = context.executor.observe_all()
             context.work_queue |= context.workers.keys()
             self._collector.find(seen)
-            self._moved_processes.find(seen)
+            self._lost_processes.find(seen)
             self.memory.hurry(True)
         self._poll_runtime()
         self._collect_pending()

@@ -49,10 +49,7 @@ def end(
                 if worker.phase is WorkerPhase.TERMINATING:
                     reconciler.teardown.stop(worker, 0.0)
         reconciler.drain()
-        news = {*context.log.notes, *context.log.errors} - logged
-        logged |= news
-        for line in sorted(news):
-            log(line)
+        _log_new({*context.log.notes, *context.log.errors}, logged, log)
         left = [
             worker
             for worker in context.workers.values()
@@ -72,6 +69,13 @@ def end(
         return wrong + _remove_all(reconciler) + undo()
     except (QosletError, OSError) as error:
         return [*wrong, str(error)]
+
+
+def _log_new(lines: set[str], logged: set[str], log: Callable[[str], None]) -> None:
+    """Log lines that were not logged yet."""
+    for line in sorted(lines - logged):
+        logged.add(line)
+        log(line)
 
 
 def _what_is_left(worker: PodWorker) -> str:

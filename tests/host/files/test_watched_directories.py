@@ -274,3 +274,26 @@ def test_a_list_without_items_in_the_new_directory_ends_its_pods(
     write(folder / "none.yaml", "none")
     assert told(files) == {"none.yaml": "none"}
     assert rows(files) == []
+
+
+def test_a_directory_below_that_only_an_earlier_agent_knows_is_a_fault(
+    opened: Opening, folder: Path
+) -> None:
+    """With ``-R`` an agent that starts while it is gone would not miss it."""
+    below = folder / "below"
+    below.mkdir(mode=0o755)
+    write(folder / "a.yaml", "one")
+    write(below / "b.yaml", "two")
+    first = opened(folder, below)
+    first.changes()
+    os.rename(below, folder.with_name("away"))
+    files = opened(folder, earlier=first.directories)
+    assert told(files) == {"a.yaml": "one"}
+    assert rows(files) == [f"error {below}: does not exist"]
+    assert [one.fault_code for one in files.faults] == [FaultCode.REPLACED]
+    assert files.directories == {str(folder): first.directories[str(folder)], str(below): (0, 0)}
+    os.rename(folder.with_name("away"), below)
+    files.wake()
+    assert told(files) == {"b.yaml": "two"}
+    assert rows(files) == []
+    assert files.directories == first.directories

@@ -74,12 +74,11 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
 
     node, problems, chosen, reads = _runtime(options)
     root = root_path(options.root, node.driver)
-    piped = _piped() if "-" in options.paths else b""
     directories = _directories(options, root)
     files = ManifestFiles(
         with_directories(options.paths) if options.recursive else options.paths,
         time.monotonic,
-        stdin=io.BytesIO(piped),
+        stdin=io.BytesIO(_piped() if "-" in options.paths else b""),
         strict=os.geteuid() == 0 and not options.simulate,
         progress=partial(extend_start, os.environ),
         earlier=None if directories is None else directories.load(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ class GivenPath(Struct):
     can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
     how often those were tried that are being written; ``links`` the directories that links among
     them lead into. ``absent``: its
-    ``fault`` is that it is not there."""
+    ``fault`` is that it is not there. ``recalled``: only an earlier agent knows the directory."""
 
     number: int
     path: str
@@ -34,6 +34,7 @@ class GivenPath(Struct):
     links: dict[str, str] = {}
     fault: BadInput | None = None
     absent: bool = False
+    recalled: bool = False
     identity: tuple[int, int] = NOWHERE
     had_files: bool = False
 
@@ -84,6 +85,33 @@ def replaced(given: GivenPath, names: Sequence[str]) -> BadInput | None:
     if names:
         given.identity = identity
     return None
+
+
+def lost(given: GivenPath) -> BadInput:
+    """The fault of a directory that only an earlier agent knows, and that is not there."""
+    hint = "make it again or mount it; to end its pods, put a List with items: [] into it"
+    return BadInput(
+        "does not exist", where=shown(given.path), hint=hint, fault_code=FaultCode.REPLACED
+    )
+
+
+def recalled(
+    paths: Sequence[str], earlier: Mapping[str, tuple[int, int]], number: int
+) -> list[GivenPath]:
+    """The directories of an earlier agent below those of ``paths`` that are not there, as they
+    would be shown; numbered from ``number`` on."""
+    found = {
+        path + place[len(top) :]
+        for path in paths
+        if os.path.isdir(path)
+        for top in [os.path.abspath(path)]
+        for place in earlier
+        if place.startswith(f"{top}/") and not os.path.isdir(place)
+    }
+    return [
+        GivenPath(number + count, path, path, recalled=True)
+        for count, path in enumerate(sorted(found))
+    ]
 
 
 def given_path(number: int, path: str) -> GivenPath:

@@ -23,6 +23,8 @@ from qoslet.host.files.given_path import (
     empty,
     given_path,
     is_gone,
+    lost,
+    recalled,
     replaced,
     row_of,
 )
@@ -77,6 +79,7 @@ class ManifestFiles:
         except OSError as error:
             self._watch = self._polled(error)
         self._given = [given_path(number, path) for number, path in enumerate(paths)]
+        self._given += recalled(paths, earlier or {}, len(self._given))
         self._whole = [given for given in self._given if not given.only and not given.stream]
         for given in self._whole:
             identity = (earlier or {}).get(os.path.abspath(given.path))
@@ -259,7 +262,7 @@ class ManifestFiles:
             given.fault, given.absent = fault, False
             return
         except (OSError, ValueError) as error:
-            given.fault = unreadable(given.path, error)
+            given.fault = lost(given) if given.recalled else unreadable(given.path, error)
             given.absent, given.identity = bool(given.only) and is_gone(given.path, error), NOWHERE
             if not given.absent:
                 return

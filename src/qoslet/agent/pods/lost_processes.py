@@ -7,7 +7,7 @@ from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed
 
 
-class MovedProcesses:
+class LostProcesses:
     """Compares the process of each container with where it was seen. One that is missing in two
     resyncs is told once: between the two looks of one, a container may have started again."""
 
