@@ -36,8 +36,9 @@ Pages = Mapping[str, Callable[[], Page]]
 """Path to what makes its page; called in the server's thread."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One request: GET or HEAD of a page. ``request`` is its text, ``server`` the pages."""
+class HttpHandler(BaseHTTPRequestHandler):
+    """One request: GET or HEAD. ``request`` is its text, ``server`` what answers; who asked for the
+    answer sends it."""
 
     server_version = "qoslet"
     sys_version = ""
@@ -49,17 +50,33 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile: Any = BytesIO()
 
     def finish(self) -> None:
-        """``answer_to`` sends it."""
+        """The answer is in ``wfile``."""
 
     def do_GET(self) -> None:
-        """The page, or 404."""
-        self._answer(whole=True)
+        """The whole answer."""
+        self.answer(whole=True)
 
     def do_HEAD(self) -> None:
         """Its head."""
-        self._answer(whole=False)
+        self.answer(whole=False)
 
-    def _answer(self, whole: bool) -> None:
+    def answer(self, whole: bool) -> None:
+        """Write the answer, or only its head."""
+        raise NotImplementedError
+
+    def address_string(self) -> str:
+        """Peers have no address here."""
+        return "peer"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: their addresses may hold a token."""
+
+
+class _PageHandler(HttpHandler):
+    """``server`` are the pages; another path is 404."""
+
+    def answer(self, whole: bool) -> None:
+        """The page."""
         path = self.path.partition("?")[0]
         make = self.server.get(path)
         if make is None:
@@ -82,17 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
         if whole:
             self.wfile.write(page.body)
 
-    def address_string(self) -> str:
-        """Peers have no address here."""
-        return "peer"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Questions are not logged."""
-
 
 def _answer_to(request: bytes, pages: Pages) -> bytes:
     """What a peer gets; nothing for what is no request."""
-    handler = _Handler(request, ("", 0), pages)  # type: ignore[arg-type]
+    handler = _PageHandler(request, ("", 0), pages)  # type: ignore[arg-type]
     return bytes(handler.wfile.getvalue())
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from io import BytesIO
-from typing import Any
 
 from qoslet.errors import QosletError
+from qoslet.host.state.http_server import HttpHandler
 from qoslet.host.state.request_server import Answer, Streamed
 from qoslet.host.web.request import WebAnswer, WebRequest, parsed, refusal
 
@@ -29,29 +27,10 @@ SAFETY = {
 """Headers of every answer."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _SiteHandler(HttpHandler):
     """One request; ``server`` is the site."""
 
-    server_version = "qoslet"
-    sys_version = ""
-    server: Any
     stream: WebAnswer | None = None
-
-    def setup(self) -> None:
-        """The request is complete, the answer is sent when it is."""
-        self.rfile: Any = BytesIO(self.request)
-        self.wfile: Any = BytesIO()
-
-    def finish(self) -> None:
-        """``answers`` sends it."""
-
-    def do_GET(self) -> None:
-        """What the site answers."""
-        self._answer(whole=True)
-
-    def do_HEAD(self) -> None:
-        """Its head."""
-        self._answer(whole=False)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What is no request, or one to change something, in plain text."""
@@ -60,7 +39,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(refusal(int(code), HTTPStatus(code).phrase), True)
 
-    def _answer(self, whole: bool) -> None:
+    def answer(self, whole: bool) -> None:
+        """What the site answers."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if len(self.headers.get_all("Host", [])) > 1:
             self._send(refusal(400, "more than one host"), whole)
@@ -91,19 +71,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         super().end_headers()
 
-    def address_string(self) -> str:
-        """Peers have no address here."""
-        return "peer"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: their addresses may hold the token."""
-
 
 def answers(site: Site) -> Answer:
     """What answers the text of a request with ``site``."""
 
     def answer(request: bytes) -> bytes | Streamed:
-        handler = _Handler(request, ("", 0), site)  # type: ignore[arg-type]
+        handler = _SiteHandler(request, ("", 0), site)  # type: ignore[arg-type]
         sent = bytes(handler.wfile.getvalue())
         stream = handler.stream
         if stream is None or stream.take is None:
