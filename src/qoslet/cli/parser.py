@@ -185,19 +185,29 @@ def add_document_arguments(
         metavar="FILE",
         help="Read manifests from a file, a directory, or - for standard input (repeatable)",
     )
+    add_recursive_argument(group)
+    add_choice_arguments(group, namespace=namespace)
+    add_resources_argument(group)
+    group.add_argument(
+        "--expand", action="store_true", help="Make one pod for each replica of a template"
+    )
+
+
+def add_recursive_argument(group: argparse._ActionsContainer) -> None:
+    """``--recursive``."""
     group.add_argument(
         "-R", "--recursive", action="store_true", help="Read directories recursively"
     )
-    add_choice_arguments(group, namespace=namespace)
+
+
+def add_resources_argument(group: argparse._ActionsContainer) -> None:
+    """``--resources``."""
     group.add_argument(
         "--resources",
         choices=("spec", "allocated"),
         default="spec",
         metavar="FROM",
         help="Take resources from the spec, or as allocated in the status (default: spec)",
-    )
-    group.add_argument(
-        "--expand", action="store_true", help="Make one pod for each replica of a template"
     )
 
 

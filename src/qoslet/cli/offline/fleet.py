@@ -10,6 +10,8 @@ from qoslet.cli.parser import (
     add_drawing_arguments,
     add_node_arguments,
     add_output_argument,
+    add_recursive_argument,
+    add_resources_argument,
     add_schema_argument,
     add_what_if_arguments,
     emit_lines,
@@ -60,16 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Read nodes and pods from a file (also .gz, .zst), a bundle, a directory, or - for "
         "standard input (repeatable)",
     )
-    group.add_argument(
-        "-R", "--recursive", action="store_true", help="Read directories recursively"
-    )
-    group.add_argument(
-        "--resources",
-        choices=("spec", "allocated"),
-        default="spec",
-        metavar="FROM",
-        help="Take resources from the spec, or as allocated in the status (default: spec)",
-    )
+    add_recursive_argument(group)
+    add_resources_argument(group)
     group.add_argument(
         "--node-with",
         action="append",
