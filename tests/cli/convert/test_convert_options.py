@@ -151,7 +151,7 @@ def test_the_designs_runtime_is_that_of_its_tables() -> None:
         ({"runtime": "podman-1"}, "^runtime: "),
         ({"driver": "bogus"}, "^driver: is 'bogus', must be cgroupfs or systemd"),
         ({"hierarchy": "v3"}, "^hierarchy: is 'v3', must be v1 or v2"),
-        ({"hierarchy": "v1"}, "^hierarchy: --to v2 has another hierarchy than v1"),
+        ({"hierarchy": "v1"}, "^hierarchy: --to v2 contradicts hierarchy v1"),
         ({"isolation": "bogus"}, "^isolation: is 'bogus', must be process or hyperv"),
         ({"processors": -5}, "^processors: is -5, must be 1 to 2048"),
         ({"processors": 0}, "^processors: "),

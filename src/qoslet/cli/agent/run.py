@@ -235,7 +235,7 @@ def _add_output(parser: argparse._ArgumentGroup) -> None:
     add_output_argument(
         parser,
         ("text", "json"),
-        "Print as text, or only the outcome of each pod at the end as json",
+        "Print text, or only the outcome of each pod at the end as json",
     )
 
 

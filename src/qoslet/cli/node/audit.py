@@ -39,9 +39,9 @@ examples:
   qoslet audit --watch -o json
   qoslet audit --bundle node1.tar.gz
 
-Without -f it audits the node of the kubelet that runs here. It only reads, but with --fix. It reads
-twice what differs: a change on its way is pending, not a fault. --fix writes values of cgroups that
-are planned; it ends no process, and creates and removes no cgroup.
+Without -f it audits the node of the kubelet that runs here. It only reads unless --fix is
+given. It reads twice what differs: a change that is under way is pending, not a fault. --fix writes
+values of planned cgroups; it ends no process, and creates and removes no cgroup.
 
 exit code: 0 as planned, 1 a finding of warning or above, 2 bad input or no pods, 3 nothing could
 be read

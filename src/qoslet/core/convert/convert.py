@@ -17,15 +17,15 @@ from qoslet.core.convert.cri_message import (
     refusal_of,
 )
 from qoslet.core.convert.inputs import (
+    CriSandbox,
     Kind,
     ResourceBlock,
-    Sandbox,
     blocks_of,
     kind_of,
     windows_message,
 )
 from qoslet.core.convert.options import TARGETS, WINDOWS_ONLY, Target, check_options, kernel_of
-from qoslet.core.convert.windows_fields import Fields, as_cri, as_oci
+from qoslet.core.convert.windows_fields import WindowsFields, as_cri, as_oci
 from qoslet.core.convert.windows_fields import lost_of as lost_of_windows
 from qoslet.core.convert.windows_job_object import PROCESS, Windows, object_part
 from qoslet.core.oci.resources import Block, Cpu, plain
@@ -135,7 +135,7 @@ def conversion_request(
     if to in ("v1", "v2"):
         if hierarchy not in (None, to):
             raise BadInput(
-                f"--to {to} has another hierarchy than {hierarchy}",
+                f"--to {to} contradicts hierarchy {hierarchy}",
                 where="--hierarchy",
                 hint="leave it out",
             )
@@ -223,7 +223,7 @@ def part_of(block: ResourceBlock, request: ConversionRequest) -> BlockResult:
 
 
 def _misfit(block: ResourceBlock) -> BadInput:
-    if isinstance(block.resources, Fields):
+    if isinstance(block.resources, WindowsFields):
         hint = "--to windows, cri or oci"
         return BadInput("is of a Windows container", where=block.where, hint=hint)
     return BadInput("is of a Linux container", where=block.where, hint=_NOT_WINDOWS)
@@ -267,7 +267,7 @@ def _message_by_runtime(message: Message, request: ConversionRequest) -> BlockRe
     return structs.replace(part, lost=(*lost_of(message, request.runtime), *part.lost))
 
 
-def _sandbox_as_files(sandbox: Sandbox, request: ConversionRequest) -> BlockResult:
+def _sandbox_as_files(sandbox: CriSandbox, request: ConversionRequest) -> BlockResult:
     part = _CONVERTED[Block, request.to](_PAUSE, request)
     return BlockResult(part.rows, None, (SANDBOX,))
 
@@ -278,7 +278,7 @@ def _message_as_host_config(message: Message, request: ConversionRequest) -> Blo
     return linux_host_config(message)
 
 
-def _windows_as_host_config(fields: Fields, request: ConversionRequest) -> BlockResult:
+def _windows_as_host_config(fields: WindowsFields, request: ConversionRequest) -> BlockResult:
     from qoslet.core.convert.docker_host_config import windows_host_config
 
     return windows_host_config(fields, request.dockershim, request.windows.processors)
@@ -294,16 +294,16 @@ _CONVERTED: dict[tuple[type, Target], Callable[[Any, ConversionRequest], BlockRe
     **dict.fromkeys(((Message, to) for to in _FILES), _message_by_runtime),
     (Message, "oci"): _message_by_runtime,
     (Message, "cri"): _message_as_cri,
-    **dict.fromkeys(((Sandbox, to) for to in _FILES), _sandbox_as_files),
-    (Sandbox, "oci"): lambda sandbox, request: _message_by_runtime(sandbox.message, request),
-    (Sandbox, "cri"): lambda sandbox, request: _message_as_cri(sandbox.message, request),
+    **dict.fromkeys(((CriSandbox, to) for to in _FILES), _sandbox_as_files),
+    (CriSandbox, "oci"): lambda sandbox, request: _message_by_runtime(sandbox.message, request),
+    (CriSandbox, "cri"): lambda sandbox, request: _message_as_cri(sandbox.message, request),
     (Message, "docker"): _message_as_host_config,
-    (Fields, "docker"): _windows_as_host_config,
-    (Fields, "windows"): lambda fields, request: object_part(fields, request.windows),
-    (Fields, "cri"): lambda fields, request: BlockResult(
+    (WindowsFields, "docker"): _windows_as_host_config,
+    (WindowsFields, "windows"): lambda fields, request: object_part(fields, request.windows),
+    (WindowsFields, "cri"): lambda fields, request: BlockResult(
         message=as_cri(fields), lost=lost_of_windows(fields, "cri")
     ),
-    (Fields, "oci"): lambda fields, request: BlockResult(
+    (WindowsFields, "oci"): lambda fields, request: BlockResult(
         message=as_oci(fields), lost=lost_of_windows(fields, "oci")
     ),
 }

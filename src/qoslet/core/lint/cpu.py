@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qoslet.core.api.pod import Container
-from qoslet.core.lint.rule import NodeSubject, Place, PodSubject, Text, node_rule, pod_rule
+from qoslet.core.lint.rule import LintPlace, NodeSubject, PodSubject, Text, node_rule, pod_rule
 from qoslet.core.quantity import ZERO, canonical
 
 _FLOOR = 10
@@ -32,12 +32,12 @@ def _limit(container: Container) -> int:
         "kubelet MilliCPUToQuota (minQuotaPeriod)",
     ),
 )
-def quota_floor(subject: PodSubject) -> Iterator[Place]:
+def quota_floor(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits that the kubelet raises."""
     for one in subject.pod.containers:
         if 0 < _limit(one) < _FLOOR:
             text = f"the limit {_shown(one, 'limits')} becomes {_FLOOR}m"
-            yield Place(f"{one.field}.resources.limits.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.cpu", text, one.name)
 
 
 @pod_rule(
@@ -51,14 +51,14 @@ def quota_floor(subject: PodSubject) -> Iterator[Place]:
         "KEP-2254; kubelet MilliCPUToShares (MinShares); runtimes' shares to weight",
     ),
 )
-def weight_floor(subject: PodSubject) -> Iterator[Place]:
+def weight_floor(subject: PodSubject) -> Iterator[LintPlace]:
     """Requests that get the least weight."""
     for one in subject.pod.containers:
         weight = subject.value(one.name, "cpu.weight") or subject.value(one.name, "cpu.shares")
         least = "1" if subject.policy.v2 else "2"
         if weight == least and _request(one) > 0:
             text = f"the request {_shown(one, 'requests')} gives weight {least}, the least there is"
-            yield Place(f"{one.field}.resources.requests.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.cpu", text, one.name)
 
 
 @pod_rule(
@@ -67,18 +67,18 @@ def weight_floor(subject: PodSubject) -> Iterator[Place]:
     Text(
         "a CPU limit of a few milliseconds per period",
         "The limit counts in each period of 100 ms: after a few milliseconds of work the container "
-        "stands still until the next one, probes and start included.",
+        "stalls until the next one, probes and start included.",
         "Leave the limit out and request CPU instead, or raise it.",
         "sched-bwc.rst",
     ),
 )
-def tiny_limit(subject: PodSubject) -> Iterator[Place]:
+def tiny_limit(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits below 100m."""
     for one in subject.pod.containers:
         if _FLOOR <= _limit(one) < _TINY:
             milliseconds = _limit(one) / 10
             text = f"{_shown(one, 'limits')} is {milliseconds:g} ms of CPU in each 100 ms"
-            yield Place(f"{one.field}.resources.limits.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.cpu", text, one.name)
 
 
 @pod_rule(
@@ -91,13 +91,13 @@ def tiny_limit(subject: PodSubject) -> Iterator[Place]:
         "KEP-2254; kubelet MilliCPUToShares",
     ),
 )
-def no_request(subject: PodSubject) -> Iterator[Place]:
+def no_request(subject: PodSubject) -> Iterator[LintPlace]:
     """Containers of pods that request something, but no CPU."""
     if subject.qos == "BestEffort" or subject.pod.resources is not None:
         return
     for one in subject.regular:
         if not _request(one):
-            yield Place(f"{one.field}.resources.requests.cpu", "requests no CPU", one.name)
+            yield LintPlace(f"{one.field}.resources.requests.cpu", "requests no CPU", one.name)
 
 
 @pod_rule(
@@ -110,13 +110,13 @@ def no_request(subject: PodSubject) -> Iterator[Place]:
         "Kubernetes: resource units",
     ),
 )
-def without_m(subject: PodSubject) -> Iterator[Place]:
+def without_m(subject: PodSubject) -> Iterator[LintPlace]:
     """Requests of more CPUs than machines usually have."""
     for one in subject.pod.containers:
         if _request(one) >= _MANY and not _request(one) % 1000:
             amount = _shown(one, "requests")
             text = f"requests {amount} CPUs: {amount}m is {amount} thousandths of one"
-            yield Place(f"{one.field}.resources.requests.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.cpu", text, one.name)
 
 
 @pod_rule(
@@ -130,7 +130,7 @@ def without_m(subject: PodSubject) -> Iterator[Place]:
         "kubelet cm/cpumanager policy_static guaranteedCPUs",
     ),
 )
-def shared_cpus(subject: PodSubject) -> Iterator[Place]:
+def shared_cpus(subject: PodSubject) -> Iterator[LintPlace]:
     """Guaranteed containers with parts of a CPU on a node whose policy is static."""
     static = subject.policy.node.kubelet.cpu_manager_policy == "static"
     if not static or subject.qos != "Guaranteed":
@@ -138,7 +138,7 @@ def shared_cpus(subject: PodSubject) -> Iterator[Place]:
     for one in subject.regular:
         if _request(one) % 1000:
             text = f"{_shown(one, 'requests')} is a part of a CPU: it runs on shared CPUs"
-            yield Place(f"{one.field}.resources.requests.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.cpu", text, one.name)
 
 
 @pod_rule(
@@ -152,12 +152,12 @@ def shared_cpus(subject: PodSubject) -> Iterator[Place]:
         "KEP-2254: weights follow requests",
     ),
 )
-def far_limit(subject: PodSubject) -> Iterator[Place]:
+def far_limit(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits of more than ten times the request."""
     for one in subject.regular:
         if 0 < 10 * _request(one) < _limit(one):
             text = f"the limit {_shown(one, 'limits')} is over ten times the request {_shown(one, 'requests')}"
-            yield Place(f"{one.field}.resources.limits.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.cpu", text, one.name)
 
 
 @node_rule(
@@ -171,7 +171,7 @@ def far_limit(subject: PodSubject) -> Iterator[Place]:
         "KEP-2254; opencontainers/cgroups ConvertCPUSharesToCgroupV2Value since 0.0.3",
     ),
 )
-def mixed_curves(subject: NodeSubject) -> Iterator[Place]:
+def mixed_curves(subject: NodeSubject) -> Iterator[LintPlace]:
     """A runtime with the other curve."""
     if not subject.policy.v2:
         return
@@ -185,7 +185,7 @@ def mixed_curves(subject: NodeSubject) -> Iterator[Place]:
     runtime = {rule for rule, writer in rules if writer == "runtime"}
     if kubelet and runtime and kubelet != runtime:
         name = subject.policy.runtime.name
-        yield Place("runtime", f"{name} makes weights by another curve than the kubelet")
+        yield LintPlace("runtime", f"{name} makes weights by another curve than the kubelet")
 
 
 def _shown(container: Container, kind: str) -> str:

@@ -261,7 +261,7 @@ def driver_findings(context: AuditContext) -> Iterator[Finding]:
         message=message,
         hint=advice if used else "",
         fix=None if used else context.repair.remove(path),
-        reset_by="nothing removes it; a restart of the machine does",
+        reset_by="only a restart of the machine removes it",
     )
 
 

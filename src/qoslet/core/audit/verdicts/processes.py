@@ -27,7 +27,7 @@ def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) ->
     if live.partial:
         yield _partial(context, cgroup, live)
     if cgroup.level == "container" and live.processes == 0 and _runs(cgroup):
-        message = "the container runs according to its pod's status, but no process is here"
+        message = "the pod's status says that the container runs, but its cgroup has no process"
         hint = "its processes were moved: see the other findings, or restart the container"
         yield context.finding("missing", cgroup, live.path, message, hint=hint)
 
@@ -117,7 +117,7 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
         may_have=(
             "the program itself",
             "a process with root's rights that wrote the file",
-            "whatever started it, without CAP_SYS_RESOURCE, which lowering it needs",
+            "whatever started it without CAP_SYS_RESOURCE, which is needed to lower the value",
         ),
         reset_by="qoslet, when the container restarts" if own else resets(row),
         rule=rule,

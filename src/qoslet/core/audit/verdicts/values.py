@@ -197,9 +197,7 @@ class Values:
             return finding.hint
         if off:
             return "systemd has the value as a property: it was set through systemd"
-        return (
-            "systemd has another value: the file was written past it, a daemon-reload undoes that"
-        )
+        return "systemd has another value: the file was written without systemd, and a daemon-reload reverts it"
 
     def _name(self, file: str) -> str:
         return property_of(file, self._hierarchy, self._version) or ""
