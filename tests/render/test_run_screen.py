@@ -22,7 +22,7 @@ from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.problem import Problem
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.pod_events import PodEvent
-from qoslet.core.status.run_report import Got, Report
+from qoslet.core.status.run_report import ReceivedResources, Report
 from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.render.terminal import Terminal, display_width
 from qoslet.render.text.live.live_view import Watching
@@ -120,7 +120,12 @@ def test_the_table_fits_80_columns() -> None:
         planned={"cpu.shares": "51", "cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "100000"},
         memory_peak=5 << 20, oom_kills=2,
     )  # fmt: skip
-    made = Report(15.0, 2.0, (Got(row, 10.0, 12.0, 1.5), Got(row, 10.0, 40.0)), 12.0)
+    made = Report(
+        15.0,
+        2.0,
+        (ReceivedResources(row, 10.0, 12.0, 1.5), ReceivedResources(row, 10.0, 40.0)),
+        12.0,
+    )
     lines = table(made, Terminal(80))
     assert all(display_width(line) <= 80 for line in lines), lines
     assert lines[3].endswith("✓")
@@ -190,7 +195,7 @@ def test_throttling_and_the_share_of_limits_are_shown() -> None:
 @pytest.mark.parametrize("width", [40, 50, 60, 72])
 def test_the_end_table_fits_narrow_terminals(width: int) -> None:
     row = replace(HOG, asked={"requests.cpu": "50m", "limits.cpu": "200m"}, memory_peak=5 << 20)
-    made = Report(10.0, 2.0, (Got(row, 1.0, 2.0, 0.5),), 40.0)
+    made = Report(10.0, 2.0, (ReceivedResources(row, 1.0, 2.0, 0.5),), 40.0)
     assert max(map(display_width, table(made, Terminal(width)))) <= width
 
 

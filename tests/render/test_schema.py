@@ -18,7 +18,8 @@ from qoslet.core.api.manifest import Options
 from qoslet.core.convert.inputs import Kind
 from qoslet.core.convert.options import Target
 from qoslet.core.diff.diff import diff
-from qoslet.core.explain.explain import Axis, explain
+from qoslet.core.explain.alternatives import Axis
+from qoslet.core.explain.explain import explain
 from qoslet.core.node.flags import Flags
 from qoslet.core.oci.result import Fate
 from qoslet.core.plan.plan import plan

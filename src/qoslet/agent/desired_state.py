@@ -17,7 +17,7 @@ from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
 from qoslet.core.api.pod import Pod
 from qoslet.core.managers.checkpoint import checkpoint_files, restore_managers
 from qoslet.core.managers.container_manager import Assignments, managers_of
-from qoslet.core.managers.cpu_manager import Refusal
+from qoslet.core.managers.cpu_manager import CpuRefusal
 from qoslet.core.node.node import Node, allocatable, seccomp_default
 from qoslet.core.plan.live_plan import LivePlan, PodGroups
 from qoslet.core.problem import Problem, ProblemCode
@@ -84,7 +84,7 @@ class ManifestSource:
         self._stale = True
         self._store: CheckpointStore | None = None
         self._unkept = ""
-        self._refused: dict[str, Refusal] = {}
+        self._refused: dict[str, CpuRefusal] = {}
         self._paths: list[Problem] = []
         self._problems: tuple[Problem, ...] | None = None
         self._unread = FailedManifest()

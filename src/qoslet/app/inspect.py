@@ -9,7 +9,7 @@ from qoslet.errors import CannotDo, QosletError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from qoslet.core.node.doctor.finding import Finding
+    from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
@@ -26,20 +26,22 @@ def machine() -> Machine:
     return look()
 
 
-def kubelet(machine: Machine, values: object) -> Sequence[Finding]:
+def kubelet(machine: Machine, values: object) -> Sequence[DoctorFinding]:
     """What can be seen of the kubelet that runs here, and which right lacks; ``values`` has the
     options as attributes. Nothing where none runs."""
     if not any(one.kind == "kubelet" for one in machine.programs):
         return ()
     from qoslet.app.node.found_node import find_node, kubelet_options
-    from qoslet.core.node.doctor.finding import Finding
+    from qoslet.core.node.doctor.finding import DoctorFinding
 
     try:
         return find_node(kubelet_options(values)).notes[1:]
     except QosletError as error:
         where = f"{error.where}: " if error.where else ""
         return (
-            Finding("kubelet configuration", "unknown", f"{where}{error.message}", "", error.hint),
+            DoctorFinding(
+                "kubelet configuration", "unknown", f"{where}{error.message}", "", error.hint
+            ),
         )
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from qoslet.core.api.pod import Pod
 from qoslet.core.diff.diff import diff
 from qoslet.core.fleet.change import ChangePlanner
-from qoslet.core.fleet.outcome import Group, NodePlanner
+from qoslet.core.fleet.outcome import NodePlanner, ShapeGroup
 from qoslet.core.fleet.shapes import Shapes
 from qoslet.core.node.node import Node
 from qoslet.core.plan.plan import plan
@@ -29,7 +29,7 @@ def test_its_summary_is_that_of_the_diff(node: Node, other: Node, found: list[Po
     for one in (before, after):
         groups = grouped(before if before.is_exact else after, shapes, found)
         if exact:
-            groups = [Group(number, 1, first) for number, first in shapes.add_all(found)]
+            groups = [ShapeGroup(number, 1, first) for number, first in shapes.add_all(found)]
         standings.append(one.plan(one.node.name or "", groups, (), exact))
     change = compared.compare(*standings)
     wanted = diff(plan(found, node), plan(found, other))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.fleet.outcome import Group, NodePlanner, Outcome, Standing, amounts
+from qoslet.core.fleet.outcome import NodeOutcome, NodePlan, NodePlanner, ShapeGroup, amounts
 from qoslet.core.fleet.shapes import Shapes
 from qoslet.core.node.node import Node, allocatable, enforced
 from qoslet.core.plan.plan import plan
@@ -22,19 +22,19 @@ def placed(found: list[Pod]) -> list[Pod]:
     return [replace(pod, where=f"pods.json: Pod {pod.key}") for pod in found]
 
 
-def grouped(planner: NodePlanner, shapes: Shapes, found: list[Pod]) -> list[Group]:
+def grouped(planner: NodePlanner, shapes: Shapes, found: list[Pod]) -> list[ShapeGroup]:
     """The pods by shape; one by one where they depend on each other."""
-    groups: dict[int, Group] = {}
+    groups: dict[int, ShapeGroup] = {}
     for number, member in shapes.add_all(found):
         key = len(groups) if planner.is_exact else number
         if key in groups:
             groups[key].count += 1
         else:
-            groups[key] = Group(number, 1, member)
+            groups[key] = ShapeGroup(number, 1, member)
     return list(groups.values())
 
 
-def standing(node: Node, found: list[Pod]) -> Standing:
+def standing(node: Node, found: list[Pod]) -> NodePlan:
     shapes = Shapes()
     shapes.add_all(found)
     planner = NodePlanner(node, shapes.pods)
@@ -45,7 +45,7 @@ def standing(node: Node, found: list[Pod]) -> Standing:
 @given(nodes(), POD_LISTS)
 def test_it_says_what_the_plan_says(node: Node, found: list[Pod]) -> None:
     found = placed(found)
-    outcome: Outcome = standing(node, found).outcome
+    outcome: NodeOutcome = standing(node, found).outcome
     made = plan(found, node)
     assert outcome.pods == len(made.pods)
     assert sorted(map(repr, outcome.problems)) == sorted(map(repr, made.problems))

@@ -6,7 +6,7 @@ import pytest
 
 from qoslet.core.api.manifest import Options
 from qoslet.core.lint.examples import EXAMPLES, Example
-from qoslet.core.lint.lint import Finding, lint
+from qoslet.core.lint.lint import LintFinding, lint
 from qoslet.core.lint.rule import rules
 from qoslet.core.node.flags import Flags
 from qoslet.core.plan.plan import plan
@@ -32,7 +32,7 @@ host:
 PODS = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: x}]}}"
 
 
-def findings(example: Example, text: str, *, fires: bool) -> list[Finding]:
+def findings(example: Example, text: str, *, fires: bool) -> list[LintFinding]:
     flags = {key: value for key, value in example.flags.items() if " " not in key}
     if not fires and "quiet runtime" in example.flags:
         flags["runtime"] = example.flags["quiet runtime"]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Container, Pod, Resources, Role
 from qoslet.core.managers.container_manager import Managers, PodAssignment, managers_of
-from qoslet.core.managers.cpu_manager import Refusal
+from qoslet.core.managers.cpu_manager import CpuRefusal
 from qoslet.core.node.topology import Layout, listed
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import from_int, parse
@@ -22,23 +22,23 @@ THREADS = Layout(("0-7",), ("0,4", "1,5", "2,6", "3,7"))
 TWO_SOCKETS = Layout(("0-3", "4-7"), ("0,1", "2,3", "4,5", "6,7"))
 
 
-def cpus(found: PodAssignment | Refusal, name: str = "c") -> str:
+def cpus(found: PodAssignment | CpuRefusal, name: str = "c") -> str:
     assert isinstance(found, PodAssignment), found
     return listed(found.cpus[name])
 
 
-def nodes(found: PodAssignment | Refusal, name: str = "c") -> tuple[int, ...]:
+def nodes(found: PodAssignment | CpuRefusal, name: str = "c") -> tuple[int, ...]:
     assert isinstance(found, PodAssignment), found
     (own,) = {block.nodes for block in found.memory[name]}
     return own
 
 
-def reason(found: PodAssignment | Refusal) -> str:
-    assert isinstance(found, Refusal), found
+def reason(found: PodAssignment | CpuRefusal) -> str:
+    assert isinstance(found, CpuRefusal), found
     return found.reason
 
 
-def admit(made: Managers, one: Pod) -> PodAssignment | Refusal:
+def admit(made: Managers, one: Pod) -> PodAssignment | CpuRefusal:
     return made.admit(one, "Guaranteed")
 
 
@@ -199,7 +199,7 @@ def test_more_than_a_node_holds_suits_restricted_not_single() -> None:
 
 
 def test_the_scope_pod_counts_all_its_containers() -> None:
-    def two(scope: str) -> PodAssignment | Refusal:
+    def two(scope: str) -> PodAssignment | CpuRefusal:
         made = managers(
             layout=TWO_SOCKETS,
             topology_manager_policy="single-numa-node",

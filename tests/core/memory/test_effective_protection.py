@@ -24,7 +24,7 @@ from qoslet.core.memory.effective_protection import (
 )
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.node.node import Node
-from qoslet.core.plan.effective_memory import Standing, recursive, standings
+from qoslet.core.plan.effective_memory import FullNodeCgroup, recursive, standings
 from qoslet.core.plan.plan import plan
 from qoslet.core.versions import kubernetes
 from tests.core.resources.test_memory_qos import BATCH, DB, WEB, pod, under
@@ -258,7 +258,7 @@ def test_one_group_is_the_formula_of_the_kernel(
 # Plans
 
 
-def standing(node: Node, *pods: Pod) -> dict[str, Standing]:
+def standing(node: Node, *pods: Pod) -> dict[str, FullNodeCgroup]:
     made = plan(list(pods), node)
     return {key.partition("\0")[0]: one for key, one in standings(made).items()}
 

@@ -12,7 +12,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.explain.effective_memory import loss
 from qoslet.core.memory.effective_protection import Protection, parents
-from qoslet.core.plan.effective_memory import Standing, standings
+from qoslet.core.plan.effective_memory import FullNodeCgroup, standings
 from qoslet.core.plan.full_node import Filled, Limit, fill
 from qoslet.core.plan.plan import plan
 from qoslet.core.problem import Problem
@@ -28,7 +28,7 @@ TIGHT: dict[str, Any] = {
 BIG = pod("a", ("4100Mi", "5Gi")), pod("b", ("4100Mi", "5Gi"))
 
 
-def standing(form: str, *pods: Pod, **more: Any) -> dict[str, Standing]:
+def standing(form: str, *pods: Pod, **more: Any) -> dict[str, FullNodeCgroup]:
     made = plan(list(pods), under(form, **{**TIGHT, **more}))
     return {key.partition("\0")[0]: one for key, one in standings(made).items()}
 

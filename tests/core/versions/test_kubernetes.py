@@ -19,7 +19,7 @@ from qoslet.core.versions.kubernetes import (
     ROWS,
     Profile,
     ReleaseBehaviour,
-    Row,
+    ReleaseChange,
 )
 from qoslet.core.versions.runtime import BUNDLED, bundled_runc, runtime_of
 from tests.core.vectors.fixtures import node_of
@@ -42,7 +42,7 @@ def test_every_row_cites() -> None:
     assert all(row.source for row in (*ROWS, *DESIGN_ROWS))
 
 
-def _previous(row: Row, later: Profile) -> Profile:
+def _previous(row: ReleaseChange, later: Profile) -> Profile:
     """The profile of ``later`` without a row."""
     if later.kubernetes == "design":
         earlier = [one for one in ROWS if one.choice == row.choice]
@@ -53,7 +53,7 @@ def _previous(row: Row, later: Profile) -> Profile:
     return structs.replace(later, choices=choices, memory_qos=choices.memory_qos)
 
 
-def _check(row: Row, case: Case, before: Profile, after: Profile) -> None:
+def _check(row: ReleaseChange, case: Case, before: Profile, after: Profile) -> None:
     assert case.seen(before) == case.before
     assert case.seen(after) == case.after
     assert case.before != case.after
@@ -62,13 +62,13 @@ def _check(row: Row, case: Case, before: Profile, after: Profile) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"1.{row.since}-{row.choice}")
-def test_row_has_its_effect(row: Row) -> None:
+def test_row_has_its_effect(row: ReleaseChange) -> None:
     before, after = (kubernetes.resolve(f"1.{minor}") for minor in (row.since - 1, row.since))
     _check(row, CASES[row.since, row.choice], before, after)
 
 
 @pytest.mark.parametrize("row", DESIGN_ROWS, ids=lambda row: row.choice)
-def test_design_row_has_its_effect(row: Row) -> None:
+def test_design_row_has_its_effect(row: ReleaseChange) -> None:
     before, after = kubernetes.resolve(f"1.{NEWEST}"), kubernetes.resolve("design")
     _check(row, DESIGN_CASES[row.choice], before, after)
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qoslet.core.workload.cri_log import LONGEST, Entry, entries, last, parse, path_of
+from qoslet.core.workload.cri_log import LONGEST, LogEntry, entries, last, parse, path_of
 
 AT = b"2016-10-06T00:17:09.669794202Z"
 
 
-def read(text: bytes) -> list[Entry]:
+def read(text: bytes) -> list[LogEntry]:
     """The entries of a log that ends in a newline."""
     assert text == b"" or text.endswith(b"\n")
     found = [parse(line) for line in text.split(b"\n")[:-1]]
@@ -19,7 +19,7 @@ def read(text: bytes) -> list[Entry]:
     return [one for one in found if one is not None]
 
 
-def joined(found: list[Entry]) -> bytes:
+def joined(found: list[LogEntry]) -> bytes:
     """What was printed."""
     return b"".join(one.text + (b"" if one.partial else b"\n") for one in found)
 
@@ -34,9 +34,9 @@ def test_a_line_that_is_not_over_waits_for_its_rest() -> None:
     text, rest = entries(AT, b"stderr", b"one\n\ntwo")
     assert [(e.text, e.partial) for e in read(text)] == [(b"one", False), (b"", False)]
     text, rest = entries(AT, b"stderr", rest + b" more\n")
-    assert read(text) == [Entry(AT, b"stderr", False, b"two more")]
+    assert read(text) == [LogEntry(AT, b"stderr", False, b"two more")]
     assert rest == b""
-    assert read(last(AT, b"stderr", b"end")) == [Entry(AT, b"stderr", True, b"end")]
+    assert read(last(AT, b"stderr", b"end")) == [LogEntry(AT, b"stderr", True, b"end")]
     assert last(AT, b"stderr", b"") == b""
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_entry_is_none(line: bytes) -> None:
 
 def test_tags_may_be_followed_by_others_and_times_come_as_runtimes_write_them() -> None:
     for at in (b"2016-10-06T00:17:09.66Z", b"2016-10-06T00:17:09.669794202+02:00"):
-        assert parse(at + b" stdout P:x:y  a b ") == Entry(at, b"stdout", True, b" a b ")
+        assert parse(at + b" stdout P:x:y  a b ") == LogEntry(at, b"stdout", True, b" a b ")
 
 
 def test_directories_are_a_kubelets_and_fit_a_file_name() -> None:

@@ -9,7 +9,7 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.oci.oci_spec import read_oci
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.security.seccomp import (
-    Machine,
+    SeccompHost,
     localhost_filter,
     path_fault,
     profile_of,
@@ -17,7 +17,7 @@ from qoslet.core.workload.security.seccomp import (
 )
 from tests.core.workload.test_process_spec import document_of, pod_of
 
-AMD64 = Machine("amd64", "6.1.0-13-amd64", frozenset({"CAP_CHOWN", "CAP_KILL"}))
+AMD64 = SeccompHost("amd64", "6.1.0-13-amd64", frozenset({"CAP_CHOWN", "CAP_KILL"}))
 
 PROFILE: dict[str, Any] = {
     "defaultAction": "SCMP_ACT_ERRNO",
@@ -30,7 +30,7 @@ PROFILE: dict[str, Any] = {
 }
 
 
-def rules(machine: Machine, *entries: dict[str, Any]) -> list[dict[str, Any]]:
+def rules(machine: SeccompHost, *entries: dict[str, Any]) -> list[dict[str, Any]]:
     """What of some entries applies."""
     base = [{"action": "SCMP_ACT_ALLOW", **entry} for entry in entries]
     made = runtime_filter({**PROFILE, "syscalls": base}, machine)
@@ -117,7 +117,7 @@ def test_the_errno_by_name_goes_before_its_number() -> None:
 def test_the_architectures_are_those_of_the_machine(
     architecture: str, told: list[str] | None
 ) -> None:
-    made = runtime_filter(PROFILE, Machine(architecture, "6.1"))
+    made = runtime_filter(PROFILE, SeccompHost(architecture, "6.1"))
     assert made is not None
     assert made.get("architectures") == told
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.node.doctor.checks import findings
-from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.machine import Machine, NodeProgram, OciProgram
 from qoslet.host.machine.node_programs import device_bpf, oci_programs
 from tests.host.machine.test_doctor_facts import V2, machine
@@ -33,8 +33,8 @@ BUSY = {
 }
 
 
-def rows(found: Machine) -> dict[str, list[Finding]]:
-    made: dict[str, list[Finding]] = {}
+def rows(found: Machine) -> dict[str, list[DoctorFinding]]:
+    made: dict[str, list[DoctorFinding]] = {}
     for row in findings(found):
         made.setdefault(row.topic, []).append(row)
     return made

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.api.manifest import Loaded, Options
     from qoslet.core.api.pod import System
-    from qoslet.core.node.doctor.finding import Finding
+    from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
@@ -94,7 +94,7 @@ class BundleInputs:
             return load_text(text, options, name=name, bounds=BUNDLED)
         raise BadInput(f"has no {PODS}", where=self.bundle.name, hint="give the pods with -f")
 
-    def doctor(self) -> tuple[Machine, list[Finding], bool]:
+    def doctor(self) -> tuple[Machine, list[DoctorFinding], bool]:
         """The machine, what is to be said of it, and whether qoslet can make cgroups there. Raises
         BadInput, BadInputs, CannotDo."""
         for where, text in self.bundle.texts(DOCTOR):

@@ -15,7 +15,7 @@ from qoslet.app.node.kubelet_runtime import (
     pods_of_manifests,
 )
 from qoslet.core.api.schema import shown
-from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.reader import KUBELET_API
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.versions.kubernetes import NEWEST
@@ -63,7 +63,7 @@ class FoundNode(Struct, frozen=True):
     name: str | None
     documents: tuple[tuple[str, Any], ...]
     pods: tuple[str, bytes] | None
-    notes: tuple[Finding, ...]
+    notes: tuple[DoctorFinding, ...]
     running: frozenset[str] = frozenset()
     """UIDs of the pods that the container runtime has."""
     is_new: bool = False
@@ -274,53 +274,63 @@ def _release(answers: KubeletAnswer) -> str:
     return answers.release or f"1.{NEWEST}"
 
 
-def _kubelet_note(process: KubeletProcess, answers: KubeletAnswer, name: str | None) -> Finding:
+def _kubelet_note(
+    process: KubeletProcess, answers: KubeletAnswer, name: str | None
+) -> DoctorFinding:
     said = [f"{process.name} (process {process.pid})", answers.release, name and f"node {name}"]
-    return Finding("kubelet", "ok", ", ".join(filter(None, said)))
+    return DoctorFinding("kubelet", "ok", ", ".join(filter(None, said)))
 
 
 def _configuration_note(
     process: KubeletProcess, read: Configuration, answers: KubeletAnswer
-) -> Finding:
+) -> DoctorFinding:
     topic = "kubelet configuration"
     if answers.has("/configz"):
-        return Finding(topic, "ok", f"from {answers.places['/configz']}")
+        return DoctorFinding(topic, "ok", f"from {answers.places['/configz']}")
     why = _why(answers.why_not("/configz"))
     if read.effective is None:
         fault = read.fault
         text = "" if fault is None else f"{fault.where}: {fault.message}"
         remedy = (fault.hint if fault is not None else "") or "give it with --node"
-        return Finding(topic, "missing", shown(text, 300), why[0], remedy)
+        return DoctorFinding(topic, "missing", shown(text, 300), why[0], remedy)
     files = ", ".join(read.files[:4]) + (" and others" if len(read.files) > 4 else "")
     value = "from the command line" + (f" and {files}" if files else "")
     if process.name == "k3s":
-        return Finding(
+        return DoctorFinding(
             topic, "unknown", value, "what k3s itself sets is seen in /configz only", why[1]
         )
     if read.changed:
         cost = f"{read.changed} was written after the kubelet started: it may run with other values"
-        return Finding(topic, "unknown", value, cost, why[1] or "restart the kubelet")
-    return Finding(topic, "ok", value, f"not from /configz: {why[0]}" if why[0] else "", why[1])
+        return DoctorFinding(topic, "unknown", value, cost, why[1] or "restart the kubelet")
+    return DoctorFinding(
+        topic, "ok", value, f"not from /configz: {why[0]}" if why[0] else "", why[1]
+    )
 
 
-def _pods_note(answers: KubeletAnswer, pods: tuple[str, bytes] | None) -> Finding:
+def _pods_note(answers: KubeletAnswer, pods: tuple[str, bytes] | None) -> DoctorFinding:
     topic = PODS
     message, hint = _why(answers.why_not("/pods"))
     if answers.has("/pods"):
-        return Finding(topic, "ok", f"from {answers.places['/pods']}")
+        return DoctorFinding(topic, "ok", f"from {answers.places['/pods']}")
     if pods is not None:
         value = f"from the static manifests in {pods[0]} and the container runtime"
-        return Finding(topic, "ok", value, f"not from /pods: {message}" if message else "", hint)
-    return Finding(topic, "missing", message or "cannot be asked for", "give them with -f", hint)
+        return DoctorFinding(
+            topic, "ok", value, f"not from /pods: {message}" if message else "", hint
+        )
+    return DoctorFinding(
+        topic, "missing", message or "cannot be asked for", "give them with -f", hint
+    )
 
 
-def _release_note(answers: KubeletAnswer) -> Finding:
+def _release_note(answers: KubeletAnswer) -> DoctorFinding:
     topic = "kubelet release"
     if answers.release is not None:
-        return Finding(topic, "ok", answers.release)
+        return DoctorFinding(topic, "ok", answers.release)
     oldest = oldest_release(answers.configz) if answers.configz is not None else None
     value = f"1.{oldest} or later" if oldest is not None else "not known"
-    return Finding(topic, "unknown", value, f"rules of 1.{NEWEST} are used", "give --kubernetes")
+    return DoctorFinding(
+        topic, "unknown", value, f"rules of 1.{NEWEST} are used", "give --kubernetes"
+    )
 
 
 def _why(refusal: Unavailable | None) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.api.schema import DECODE_ERRORS
-from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.running_kubelet.containers import (
     RuntimeContainer,
     RuntimeSandbox,
@@ -35,7 +35,7 @@ class KubeletRuntime(Struct, frozen=True):
     """What its runtime says: ``name`` as plans take it (``containerd-2.2.0+runc-1.3.3``), empty where
     it is not known; ``driver`` only where RuntimeConfig tells it."""
 
-    note: Finding
+    note: DoctorFinding
     endpoint: str = ""
     name: str = ""
     scheme: str = ""
@@ -52,23 +52,25 @@ def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> Kubel
     if find_spec("grpc") is None or find_spec("google.protobuf") is None:
         lacks = "grpcio and protobuf are not installed"
         return KubeletRuntime(
-            Finding(_TOPIC, "unknown", lacks, "", f"pip install 'qoslet[cri]', or {remedy}")
+            DoctorFinding(_TOPIC, "unknown", lacks, "", f"pip install 'qoslet[cri]', or {remedy}")
         )
     path = endpoint.removeprefix(_SCHEME)
     if not path.startswith("/"):
         value = f"{endpoint} is not a unix socket"
-        return KubeletRuntime(Finding(_TOPIC, "unknown", value, "", remedy))
+        return KubeletRuntime(DoctorFinding(_TOPIC, "unknown", value, "", remedy))
     if shares_namespace(process, "mnt") is False:
         path = f"{process.folder}/root{path}"
     if not os.path.exists(path):
-        return KubeletRuntime(Finding(_TOPIC, "unknown", f"{endpoint} is not there", "", remedy))
+        return KubeletRuntime(
+            DoctorFinding(_TOPIC, "unknown", f"{endpoint} is not there", "", remedy)
+        )
     from qoslet.host.kubelet.cri_containers import look
 
     try:
         facts, boxes, found = look(f"{_SCHEME}{path}")
     except CannotDo as error:
         value = f"{endpoint}: {error.message}"
-        return KubeletRuntime(Finding(_TOPIC, "unknown", value, "", remedy))
+        return KubeletRuntime(DoctorFinding(_TOPIC, "unknown", value, "", remedy))
     return KubeletRuntime(
         note=_said(facts, endpoint),
         endpoint=endpoint,
@@ -80,11 +82,13 @@ def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> Kubel
     )
 
 
-def _said(facts: RuntimeFacts, endpoint: str) -> Finding:
+def _said(facts: RuntimeFacts, endpoint: str) -> DoctorFinding:
     if _is_known(facts.runtime):
-        return Finding(_TOPIC, "ok", f"{facts.runtime} at {endpoint}")
+        return DoctorFinding(_TOPIC, "ok", f"{facts.runtime} at {endpoint}")
     value = f"{facts.runtime} at {endpoint} is not a known version"
-    return Finding(_TOPIC, "unknown", value, "", "give --runtime with one that writes the same")
+    return DoctorFinding(
+        _TOPIC, "unknown", value, "", "give --runtime with one that writes the same"
+    )
 
 
 def _is_known(name: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def guard_of(options: RunOptions, node: Node) -> Mode:
-    """What was asked for, or what goes with the form of Memory QoS in force."""
+    """What was asked for, or what goes with the variant of Memory QoS in force."""
     return options.guard or default_mode(node_policy(node).memory_qos)
 
 

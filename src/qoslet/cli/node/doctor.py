@@ -20,7 +20,7 @@ from qoslet.render.text.streams import emit
 if TYPE_CHECKING:
     import argparse
 
-    from qoslet.core.node.doctor.finding import Finding
+    from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.machine import Machine
 
 USAGE = "[OPTION]..."
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_OK if able else EXIT_CANNOT
 
 
-def _looked_at(args: argparse.Namespace) -> tuple[Machine, list[Finding], bool]:
+def _looked_at(args: argparse.Namespace) -> tuple[Machine, list[DoctorFinding], bool]:
     """The machine, what is to be said of it, and whether qoslet can make cgroups there: of this one
     or of a bundle. Raises QosletError."""
     if args.bundle is not None:

@@ -34,7 +34,7 @@ _TRUTH = {"true": True, "false": False}
 _SHOWN = 60
 
 
-class Finding(Struct, frozen=True, gc=False):
+class AnnotationFinding(Struct, frozen=True, gc=False):
     """What is wrong with the annotation ``key``. An unknown key is a warning, a bad value an
     error."""
 
@@ -59,7 +59,7 @@ class MemoryPolicy(Struct, frozen=True, gc=False):
     oom_group: bool | None = None
     guard: GuardMode | None = None
     given: tuple[tuple[str, str], ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AnnotationFinding, ...] = ()
 
     def high_of(self, container: str) -> tuple[int, str] | None:
         """The ``memory.high`` of a container in bytes and the key that says it."""
@@ -78,7 +78,7 @@ NO_POLICY = MemoryPolicy()
 
 def read(
     annotations: Mapping[str, str], containers: Collection[str]
-) -> tuple[MemoryPolicy, tuple[Finding, ...]]:
+) -> tuple[MemoryPolicy, tuple[AnnotationFinding, ...]]:
     """The policy of a pod with these containers, and the findings about its annotations."""
     ours = {
         key: text
@@ -101,7 +101,7 @@ class _Reading:
         self._values: dict[str, Any] = {}
         self._high: list[tuple[str, int]] = []
         self._given: list[tuple[str, str]] = []
-        self.findings: list[Finding] = []
+        self.findings: list[AnnotationFinding] = []
 
     def policy(self) -> MemoryPolicy:
         """What counts."""
@@ -124,10 +124,12 @@ class _Reading:
                 self._values[field] = value
             else:
                 hint = f"known are {', '.join((*KEYS, f'{HIGH}.CONTAINER'))}"
-                self.findings.append(Finding("warning", key, "is not a qoslet annotation", hint))
+                self.findings.append(
+                    AnnotationFinding("warning", key, "is not a qoslet annotation", hint)
+                )
                 return
         except _Refused as error:
-            self.findings.append(Finding("error", key, str(error), error.hint))
+            self.findings.append(AnnotationFinding("error", key, str(error), error.hint))
             return
         self._given.append((key, text))
 
@@ -190,11 +192,13 @@ _VALUE: Mapping[str, Callable[[str], tuple[str, object]]] = {
 """Key to the attribute of ``MemoryPolicy`` and its value."""
 
 
-def misplaced(owner: Mapping[str, str], template: Mapping[str, str], path: str) -> list[Finding]:
+def misplaced(
+    owner: Mapping[str, str], template: Mapping[str, str], path: str
+) -> list[AnnotationFinding]:
     """Annotations of a workload itself that its pods do not get; ``path`` is where they would."""
     message = "has no effect here: pods get the annotations of their template"
     return [
-        Finding("warning", key, message, f"move it to {path}")
+        AnnotationFinding("warning", key, message, f"move it to {path}")
         for key in owner
         if key.startswith(PREFIX) and key not in template
     ]

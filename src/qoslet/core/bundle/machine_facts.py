@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qoslet.core.api.schema import DECODE_ERRORS, encode_json, shown
 from qoslet.core.bundle.redaction import Pseudonyms, mount_point
 from qoslet.core.node.doctor.checks import can_write, findings
-from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.machine import Controller, Machine
 from qoslet.core.node.node import Node
@@ -115,7 +115,7 @@ def machine_of(node: Node) -> Machine:
     return Machine(probed=probed, layout=node.hierarchy, controllers=controllers, options=options)
 
 
-def described(node: Node) -> tuple[Machine, list[Finding], bool]:
+def described(node: Node) -> tuple[Machine, list[DoctorFinding], bool]:
     """A machine of which only the node is known, what is to be said of it, and whether cgroups with
     CPU and memory settings can be made there."""
     machine = machine_of(node)
@@ -127,11 +127,11 @@ def described(node: Node) -> tuple[Machine, list[Finding], bool]:
     rows = [row for row in findings(machine) if row.topic not in unknown]
     cost = "rights, programs and some features of the kernel are not known"
     remedy = "make the bundle with qoslet bundle"
-    rows.append(Finding("doctor.json", "unknown", "not in the bundle", cost, remedy))
+    rows.append(DoctorFinding("doctor.json", "unknown", "not in the bundle", cost, remedy))
     bound = [machine.bound(name) for name in ("cpu", "memory")]
     return machine, rows, node.host.controllers is None or all(bound)
 
 
-def seen(machine: Machine) -> tuple[Machine, list[Finding], bool]:
+def seen(machine: Machine) -> tuple[Machine, list[DoctorFinding], bool]:
     """The same of a machine that was looked at."""
     return machine, findings(machine), can_write(machine)

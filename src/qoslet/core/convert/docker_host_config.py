@@ -7,7 +7,7 @@ Source: kubernetes pkg/kubelet/dockershim helpers_windows.go (CpuPercent until 1
 from __future__ import annotations
 
 from qoslet.core.convert.cri_message import Message
-from qoslet.core.convert.windows_fields import Fields
+from qoslet.core.convert.windows_fields import WindowsFields
 from qoslet.core.node.dockershim import LAST_DOCKERSHIM
 from qoslet.core.oci.result import BlockResult, Refusal, Unsupported
 from qoslet.core.rules.windows import one_group
@@ -33,7 +33,7 @@ def dockershim_release(runtime: Runtime, kubernetes: str | None) -> int:
     return LAST_DOCKERSHIM
 
 
-def windows_host_config(fields: Fields, minor: int, processors: int | None) -> BlockResult:
+def windows_host_config(fields: WindowsFields, minor: int, processors: int | None) -> BlockResult:
     """The HostConfig of a Windows container. Raises BadInput where the processors are missing."""
     maximum = fields.cpu_maximum
     config = {

@@ -14,7 +14,7 @@ from qoslet.core.api.input.unknown_fields import unknown
 from qoslet.core.api.schema import child, shown
 from qoslet.core.convert.cri_fields import MESSAGES, check, spot
 from qoslet.core.convert.cri_message import LINUX, Message, message_of, snake
-from qoslet.core.convert.windows_fields import Fields, fields_in, fields_of, unread
+from qoslet.core.convert.windows_fields import WindowsFields, fields_in, fields_of, unread
 from qoslet.core.oci.resources import Block, block_of, spelled
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cri_resources import CriResources
@@ -37,13 +37,13 @@ _HOST_PROCESS = "microsoft.com/hostprocess-container"
 """The annotation that containerd gives a HostProcess container. Source: hcsshim pkg/annotations."""
 
 
-class Sandbox(Struct, frozen=True):
+class CriSandbox(Struct, frozen=True):
     """The resources or the overhead of a LinuxPodSandboxConfig."""
 
     message: Message
 
 
-Resources = Block | Message | Sandbox | Fields
+Resources = Block | Message | CriSandbox | WindowsFields
 """A resource block: Linux' as the OCI or the CRI spells it, or Windows'."""
 
 
@@ -314,6 +314,6 @@ def _parts(
         if value:
             label = f"{name} {key}".strip() if key == "overhead" else name
             sent = message_of(value, where, child(path, key))
-            yield ResourceBlock(label, where, Sandbox(sent) if sandbox else sent)
+            yield ResourceBlock(label, where, CriSandbox(sent) if sandbox else sent)
         elif key == "resources" and not sandbox:
             yield ResourceBlock(name, where, Message(CriResources()))

@@ -11,7 +11,7 @@ from qoslet.core.api.pod import Container, Pod, System
 from qoslet.core.convert.convert import Conversion, ConversionRequest
 from qoslet.core.convert.kernel_gaps import on_kernel
 from qoslet.core.convert.options import WINDOWS_ONLY
-from qoslet.core.convert.windows_fields import Fields
+from qoslet.core.convert.windows_fields import WindowsFields
 from qoslet.core.convert.windows_job_object import BY_POD, OWN_MACHINE, Windows, object_part
 from qoslet.core.convert.windows_parity import container_parity, pod_parity
 from qoslet.core.node.node import Node
@@ -143,12 +143,12 @@ def _windows_container(
         # imported where Docker is asked for
         from qoslet.core.convert.docker_host_config import windows_host_config
 
-        made = windows_host_config(Fields(**message), _dockershim(policy), policy.processors)
+        made = windows_host_config(WindowsFields(**message), _dockershim(policy), policy.processors)
         return structs.replace(made, name=name)
     # one that asks for both gets neither
     both = on_host(policy, pod) and asks_for_hyperv(policy, pod)
     machine = structs.replace(windows, isolation="hyperv") if both else windows
-    part = object_part(Fields(**message, host_process=both), machine)
+    part = object_part(WindowsFields(**message, host_process=both), machine)
     report = container_parity(policy, container, part, windows)
     messages: dict[str, object] = {"cri": message, "oci": windows_oci(settings)}
     return BlockResult(

@@ -32,7 +32,7 @@ _OCI = {
 FIELDS = ("cpu_shares", "cpu_count", "cpu_maximum", "memory_limit_in_bytes", "rootfs_size_in_bytes")
 
 
-class Fields(Struct, frozen=True):
+class WindowsFields(Struct, frozen=True):
     """WindowsContainerResources or ``windows.resources``; zero is "not set".
 
     ``affinity_cpus`` are groups with their masks. Only the OCI has ``storage_iops`` and
@@ -67,7 +67,7 @@ def _number(value: Any, where: str, most: int = 2**63 - 1) -> int:
     return value
 
 
-def fields_of(given: Mapping[str, Any], where: str) -> Fields:
+def fields_of(given: Mapping[str, Any], where: str) -> WindowsFields:
     """The values of a message in the protobuf's spelling, or of a ``windows.resources`` under the
     key ``oci``. Raises BadInput."""
     if "oci" in given:
@@ -84,7 +84,7 @@ def fields_of(given: Mapping[str, Any], where: str) -> Fields:
         else:
             hint = f"WindowsContainerResources has {', '.join(FIELDS)}, affinity_cpus"
             raise BadInput("is not a field of the message", where=at, hint=hint)
-    return Fields(**fields)
+    return WindowsFields(**fields)
 
 
 def fields_in(given: Mapping[str, Any], where: str, path: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def unread(given: Mapping[str, Any], where: str) -> list[Problem]:
     return problems
 
 
-def _of_oci(given: Any, where: str) -> Fields:
+def _of_oci(given: Any, where: str) -> WindowsFields:
     parts: dict[str, Mapping[str, Any]] = {}
     for name in _OCI:
         value = given.get(name)
@@ -149,7 +149,7 @@ def _of_oci(given: Any, where: str) -> Fields:
     affinity, at = parts["cpu"].get("affinity") or [], f"{where}.cpu.affinity"
     if not isinstance(affinity, list):
         raise BadInput("expected `array`", where=at)
-    return Fields(
+    return WindowsFields(
         amount("cpu", "shares", 65535),
         amount("cpu", "count", _INT32),
         amount("cpu", "maximum", 65535),
@@ -162,7 +162,7 @@ def _of_oci(given: Any, where: str) -> Fields:
     )
 
 
-def as_cri(fields: Fields) -> dict[str, object]:
+def as_cri(fields: WindowsFields) -> dict[str, object]:
     """The set fields as the CRI's message."""
     message: dict[str, object] = {
         name: getattr(fields, name) for name in FIELDS if getattr(fields, name)
@@ -174,7 +174,7 @@ def as_cri(fields: Fields) -> dict[str, object]:
     return message
 
 
-def as_oci(fields: Fields) -> dict[str, object]:
+def as_oci(fields: WindowsFields) -> dict[str, object]:
     """The set fields as ``windows.resources``."""
     cpu: dict[str, object] = {
         "count": fields.cpu_count,
@@ -197,7 +197,7 @@ def as_oci(fields: Fields) -> dict[str, object]:
     return block
 
 
-def lost_of(fields: Fields, to: str) -> tuple[Unsupported, ...]:
+def lost_of(fields: WindowsFields, to: str) -> tuple[Unsupported, ...]:
     """The fields that the target (``oci``, ``cri``) does not have."""
     rates = (("iops", fields.storage_iops), ("bps", fields.storage_bps))
     return tuple(_rate(name) for name, amount in rates if amount and to == "cri")

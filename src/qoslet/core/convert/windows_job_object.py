@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from qoslet.core.convert.windows_fields import Fields
+from qoslet.core.convert.windows_fields import WindowsFields
 from qoslet.core.oci.result import BlockResult, Refusal, Row, Unsupported
 
 _MIB = 1 << 20
@@ -54,7 +54,7 @@ PROCESS = Windows()
 _LABEL = "containerd.io/snapshot/windows/rootfs.sizebytes"
 
 
-def _elsewhere(fields: Fields, windows: Windows) -> list[Unsupported]:
+def _elsewhere(fields: WindowsFields, windows: Windows) -> list[Unsupported]:
     """The settings that the job object has no field for."""
     unsupported = []
     if fields.rootfs_size_in_bytes and fields.oci:
@@ -91,7 +91,7 @@ def _elsewhere(fields: Fields, windows: Windows) -> list[Unsupported]:
 
 
 def _refusal(
-    count: int, weight: int, maximum: int, fields: Fields, windows: Windows
+    count: int, weight: int, maximum: int, fields: WindowsFields, windows: Windows
 ) -> Refusal | None:
     """Why the shim or Windows refuses the settings; None if they do not."""
     if not windows.precedence and sum(map(bool, (count, weight, maximum))) > 1:
@@ -114,7 +114,7 @@ def _refusal(
     return None
 
 
-def object_part(fields: Fields, windows: Windows) -> BlockResult:
+def object_part(fields: WindowsFields, windows: Windows) -> BlockResult:
     """The settings of the container's job object."""
     if fields.host_process and windows.isolated:
         words = "HostProcess containers run on the host, not in a VM"
@@ -143,13 +143,13 @@ def object_part(fields: Fields, windows: Windows) -> BlockResult:
     return BlockResult((*rows, *_memory(fields), *_storage(fields)), lost=tuple(lost))
 
 
-def _memory(fields: Fields) -> Iterator[Row]:
+def _memory(fields: WindowsFields) -> Iterator[Row]:
     limit, name = fields.memory_limit_in_bytes, "memory_limit_in_bytes"
     if limit >= _MIB:
         yield Row("Memory.SizeInMB", str(limit // _MIB), name, "windows.object.memory", (limit,))
 
 
-def _storage(fields: Fields) -> Iterator[Row]:
+def _storage(fields: WindowsFields) -> Iterator[Row]:
     rates = (
         ("IopsMaximum", fields.storage_iops, "storage.iops", "operations"),
         ("BandwidthMaximum", fields.storage_bps, "storage.bps", "bytes"),

@@ -10,7 +10,7 @@ from msgspec import Struct
 from qoslet.core.diff.aspects import CPU_SHARE, OOM_SCORE, Aspect, aspect_of
 from qoslet.core.diff.cpu_shares import cpu_shares
 from qoslet.core.diff.pairs import Pair, pairs
-from qoslet.core.diff.workload_hints import Hint, hints
+from qoslet.core.diff.workload_hints import WorkloadHint, hints
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
@@ -21,18 +21,18 @@ _NOTABLE = 0.01
 """The part of a CPU share by which it must change to be more or less: weights are whole numbers."""
 
 
-class Value(Struct, frozen=True):
+class DiffValue(Struct, frozen=True):
     """A value of one side as it is written, as it is read back, and the rule that made it."""
 
     written: str
     applied: str
     rule: str | None
 
-    def differs(self, other: Value) -> bool:
+    def differs(self, other: DiffValue) -> bool:
         """Whether it is another value, whatever the rule."""
         return (self.written, self.applied) != (other.written, other.applied)
 
-    def beside(self, other: Value | None) -> str:
+    def beside(self, other: DiffValue | None) -> str:
         """The value as people tell it from the other side's."""
         same = other is not None and self.written == other.written
         return self.applied if same else self.written
@@ -45,8 +45,8 @@ class Change(Struct, frozen=True):
     name: str
     cgroup: Cgroup | None
     file: str | None
-    before: Value | None
-    after: Value | None
+    before: DiffValue | None
+    after: DiffValue | None
     severity: Severity
     direction: Direction
     aspect: str
@@ -76,7 +76,7 @@ class Diff(Struct, frozen=True):
     after: Plan
     changes: tuple[Change, ...]
     shares: tuple[Share, ...]
-    hints: tuple[Hint, ...] = ()
+    hints: tuple[WorkloadHint, ...] = ()
 
     @property
     def worse(self) -> int:
@@ -170,16 +170,16 @@ def _whole(pair: Pair) -> Change:
 
 def _moved(pair: Pair, before: Cgroup, after: Cgroup) -> Change:
     meaning = f"the cgroup is {after.name} instead of {before.name}"
-    left, right = Value(before.name, before.name, None), Value(after.name, after.name, None)
+    left, right = DiffValue(before.name, before.name, None), DiffValue(after.name, after.name, None)
     return Change(pair.name, before, None, left, right, "info", "same", "cgroups", meaning)
 
 
-def _values(cgroup: Cgroup) -> dict[str, Value]:
+def _values(cgroup: Cgroup) -> dict[str, DiffValue]:
     """The values of a cgroup by file, and its processes' OOM score."""
-    found = {one.file: Value(one.value, one.applied, one.rule) for one in cgroup.settings}
+    found = {one.file: DiffValue(one.value, one.applied, one.rule) for one in cgroup.settings}
     if cgroup.oom_score_adj is not None:
         score = str(cgroup.oom_score_adj)
-        found[OOM_SCORE] = Value(score, score, cgroup.oom_rule)
+        found[OOM_SCORE] = DiffValue(score, score, cgroup.oom_rule)
     return found
 
 
@@ -188,8 +188,8 @@ class _Row(Struct, frozen=True):
 
     pair: Pair
     file: str
-    before: Value | None
-    after: Value | None
+    before: DiffValue | None
+    after: DiffValue | None
     left: Mapping[str, str]
     right: Mapping[str, str]
 

@@ -17,7 +17,7 @@ from qoslet.core.resources.cgroup_tree import Plan
 Version = tuple[int, ...]
 
 
-class Hint(Struct, frozen=True):
+class WorkloadHint(Struct, frozen=True):
     """A container whose program may not see its limits on the second side."""
 
     pod: Pod
@@ -80,7 +80,7 @@ _PROGRAMS = (
 _BY_IMAGE = {image: program for program in _PROGRAMS for image in program.images}
 
 
-def hints(before: Plan, after: Plan) -> Iterator[Hint]:
+def hints(before: Plan, after: Plan) -> Iterator[WorkloadHint]:
     """What the move from v1 to v2 means for programs whose images tell what they are."""
     if (before.node.hierarchy, after.node.hierarchy) != ("v1", "v2"):
         return
@@ -88,7 +88,7 @@ def hints(before: Plan, after: Plan) -> Iterator[Hint]:
         for container in row.pod.containers:
             message = _message(container.image or "")
             if message:
-                yield Hint(row.pod, container.name, container.image or "", message)
+                yield WorkloadHint(row.pod, container.name, container.image or "", message)
 
 
 def _message(image: str) -> str:

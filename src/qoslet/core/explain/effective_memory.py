@@ -6,7 +6,7 @@ from typing import Literal
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.effective_protection import Overcommit
-from qoslet.core.plan.effective_memory import Standing
+from qoslet.core.plan.effective_memory import FullNodeCgroup
 from qoslet.core.plan.full_node import Limit
 from qoslet.core.resources.cgroup_tree import named
 
@@ -16,21 +16,21 @@ LIMITING = ("memory.high", "memory.max")
 _FULL = "when the node is full"
 
 
-def sentence(standing: Standing, file: str) -> str | None:
+def sentence(standing: FullNodeCgroup, file: str) -> str | None:
     """The effect of ``file`` of a cgroup; None if the file has none."""
     if file in PROTECTING:
         return _protection(standing, file)
     return _limit(standing, file) if file in LIMITING else None
 
 
-def loss(standing: Standing, file: str) -> str | None:
+def loss(standing: FullNodeCgroup, file: str) -> str | None:
     """The effective value in short, if it is less than the setting."""
     if file not in PROTECTING or not standing.lost(file):
         return None
     return f"effective {standing.kept(file)}{because(standing, file)}"
 
 
-def because(standing: Standing, file: str) -> str:
+def because(standing: FullNodeCgroup, file: str) -> str:
     """Why the effective value is less: an ancestor protects less, or a limit keeps the cgroup from
     using as much."""
     cut, limit = standing.cut.get(file), standing.limit
@@ -53,7 +53,7 @@ def room(limit: Limit) -> str:
     return f"memory.max of {named(limit.path)} is {limit.value}"
 
 
-def _protection(standing: Standing, file: str) -> str | None:
+def _protection(standing: FullNodeCgroup, file: str) -> str | None:
     value = standing.claim.min if file == "memory.min" else standing.claim.low
     kept = standing.kept(file)
     if not value:
@@ -65,7 +65,9 @@ def _protection(standing: Standing, file: str) -> str | None:
     )
 
 
-def _limit(standing: Standing, file: Literal["memory.high", "memory.max"] | str) -> str | None:
+def _limit(
+    standing: FullNodeCgroup, file: Literal["memory.high", "memory.max"] | str
+) -> str | None:
     value = standing.claim.high if file == "memory.high" else standing.claim.max
     first = standing.binds
     if first is None or value >= UNLIMITED:

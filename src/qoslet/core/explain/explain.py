@@ -6,18 +6,18 @@ other releases, runtimes and variants of Memory QoS would write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-
 from msgspec import Struct, structs
 
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.explain.absent import UnwrittenFile, reason_absent
 from qoslet.core.explain.absent_windows import WINDOWS_FIELDS, windows_absent
+from qoslet.core.explain.alternatives import Alternative, Axis, grouped
+from qoslet.core.explain.annotations import refusals
 from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
-from qoslet.core.explain.inputs import Fact, facts, origin, refusals
+from qoslet.core.explain.fact import Fact
+from qoslet.core.explain.inputs import facts, origin
 from qoslet.core.explain.selector import OOM, known_file, select
-from qoslet.core.plan.effective_memory import Standing, standings
+from qoslet.core.plan.effective_memory import FullNodeCgroup, standings
 from qoslet.core.plan.memory_annotation_effects import (
     GuardMode,
     findings,
@@ -36,17 +36,6 @@ from qoslet.core.resources.qos_class import decided_by
 from qoslet.core.rules.catalog import RULES
 from qoslet.core.versions import kubernetes
 from qoslet.core.versions.kubernetes import Profile
-
-Axis = Literal["kubernetes", "memoryQos", "runtime"]
-
-
-class Alternative(Struct, frozen=True):
-    """The value in a range of profiles; None if they do not write the file."""
-
-    axis: Axis
-    profiles: str
-    value: str | None
-    current: bool
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -74,7 +63,7 @@ class Value(Struct, frozen=True, kw_only=True):
     """The same in short, if the effect is less than the value."""
 
 
-class Group(Struct, frozen=True):
+class ExplainedCgroup(Struct, frozen=True):
     """One cgroup with its values."""
 
     cgroup: Cgroup
@@ -91,7 +80,7 @@ class Explanation(Struct, frozen=True):
     pod: Pod | None
     qos: QosClass | None
     decided: tuple[str, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ExplainedCgroup, ...]
     guard: GuardMode | None = None
     findings: tuple[Problem, ...] = ()
 
@@ -148,7 +137,7 @@ def _chosen(policy: NodePolicy, rule: str, by_runtime: bool) -> tuple[str, str |
 
 
 def _variant(
-    policy: NodePolicy, release: str, row: kubernetes.Row | None
+    policy: NodePolicy, release: str, row: kubernetes.ReleaseChange | None
 ) -> tuple[str, str | None]:
     """The variant of Memory QoS, and its evidence."""
     node, variant = policy.node, policy.memory_qos
@@ -211,7 +200,7 @@ def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
     return values
 
 
-def _valued(value: Value, known: Standing | None) -> Value:
+def _valued(value: Value, known: FullNodeCgroup | None) -> Value:
     """The value with its effect."""
     if known is None or value.file not in (*PROTECTING, *LIMITING):
         return value
@@ -284,7 +273,7 @@ def explain(
             ]
             others = alternatives(plan, cgroup, file)
             values = [structs.replace(value, alternatives=others) for value in values]
-        explained.append(Group(cgroup, qos_class, tuple(values)))
+        explained.append(ExplainedCgroup(cgroup, qos_class, tuple(values)))
     pods = {c.pod.uid: c.pod for c in cgroups if c.pod is not None}
     pod = next(iter(pods.values())) if len(pods) == 1 else None
     if pod is None:
@@ -364,13 +353,13 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
         rows.append(("kubernetes", release, _value_in(replanned(plan, other), cgroup, file)))
     of_memory_qos = file in ("memory.high", "memory.min", "memory.low")
     unnamed = now.memory_qos == "qoslet" and forced is None
-    result = _grouped(rows, "" if of_memory_qos and unnamed else now.kubernetes)
+    result = grouped(rows, "" if of_memory_qos and unnamed else now.kubernetes)
     if of_memory_qos:
         variants: list[tuple[Axis, str, str | None]] = []
         for variant in kubernetes.MEMORY_QOS_VARIANTS:
             other = kubernetes.resolve(now.kubernetes, now.runtime.name, variant)
             variants.append(("memoryQos", variant, _value_in(replanned(plan, other), cgroup, file)))
-        result += _grouped(variants, node_policy(plan.node).memory_qos)
+        result += grouped(variants, node_policy(plan.node).memory_qos)
     if cgroup.container is not None and file == "cpu.weight":
         names = dict.fromkeys((now.runtime.name, *RUNTIMES))
         others = [kubernetes.resolve(now.kubernetes, name, forced) for name in names]
@@ -378,23 +367,5 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
             ("runtime", other.runtime.name, _value_in(replanned(plan, other), cgroup, file))
             for other in others
         ]
-        result += _grouped(runtimes, now.runtime.name)
+        result += grouped(runtimes, now.runtime.name)
     return tuple(result)
-
-
-def _grouped(rows: Sequence[tuple[Axis, str, str | None]], now: str) -> list[Alternative]:
-    """Adjacent profiles with the same value as one row, such as ``1.22-1.26``."""
-    rows_by_value: list[Alternative] = []
-    first = last = ""
-    for index, (axis, name, value) in enumerate(rows):
-        previous = rows[index - 1] if index else None
-        ranged = axis == "kubernetes" and name != "design"
-        if previous is None or previous[2] != value or (axis == "kubernetes" and not ranged):
-            first = name
-            rows_by_value.append(Alternative(axis, name, value, name == now))
-        else:
-            last = name
-            before = rows_by_value[-1]
-            text = f"{first}-{last}" if ranged else f"{before.profiles}, {name}"
-            rows_by_value[-1] = Alternative(axis, text, value, before.current or name == now)
-    return rows_by_value

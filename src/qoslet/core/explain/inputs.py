@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.aggregate import requests
-from qoslet.core.api.memory_annotations import FACTOR, HIGH, OOM_GROUP, PROTECTION, Finding, keys_of
 from qoslet.core.api.pod import Container, Pod, Quantities
+from qoslet.core.explain.annotations import annotation_facts
+from qoslet.core.explain.fact import Fact
 from qoslet.core.node.documents.kubelet_fields import in_force
 from qoslet.core.node.node import Kubelet, Node
-from qoslet.core.plan.memory_annotation_effects import refused
 from qoslet.core.quantity import Quantity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.memory_qos import protects
@@ -22,17 +21,6 @@ from qoslet.core.rules.hugetlb import PREFIX, size_of_resource, size_text
 
 MOST_PODS = 10
 """The most pods that are listed one by one under a sum."""
-
-
-class Fact(Struct, frozen=True):
-    """One field: ``given`` is its text, ``value`` the number that it means, else the same text;
-    ``where`` is the document, flag, ``default`` or ``probed``."""
-
-    field: str
-    given: str
-    value: str
-    where: str
-
 
 _BOTH = ("requests", "limits")
 _ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -322,7 +310,7 @@ def facts(
     elif cgroup.pod is not None and cgroup.level == "pod":
         result += _pod(cgroup.pod, file)
     if cgroup.pod is not None:
-        result += _annotations(cgroup.pod, file)
+        result += annotation_facts(cgroup.pod, file)
     for field in _fields(cgroup, file, rule, inputs):
         fact = node_fact(policy, field)
         if fact is not None:
@@ -355,34 +343,6 @@ def _uncounted(policy: NodePolicy, cgroup: Cgroup, file: str) -> Iterator[Fact]:
             field = f"{container.field}.resources.requests.memory"
             note = "only the limit is set; an API server would copy it"
             yield Fact(f"{field} ({note})", "0", "0", cgroup.pod.where)
-
-
-_ANNOTATIONS: dict[str, tuple[str, ...]] = {
-    "memory.high": (HIGH, FACTOR),
-    "memory.min": (PROTECTION,),
-    "memory.low": (PROTECTION,),
-    "memory.oom.group": (OOM_GROUP,),
-}
-"""File to the annotations of a pod that decide about it."""
-
-
-def _annotations(pod: Pod, file: str) -> Iterator[Fact]:
-    for key in keys_of(pod.memory, *_ANNOTATIONS.get(file, ())):
-        text = pod.memory.text(key)
-        yield Fact(f"metadata.annotations[{key}]", text, text, pod.where)
-
-
-def refusals(cgroup: Cgroup, file: str) -> tuple[Finding, ...]:
-    """The refused annotations of a cgroup's pod that concern ``file``."""
-    names, pod = _ANNOTATIONS.get(file, ()), cgroup.pod
-    if pod is None or not pod.memory.findings or cgroup.level == "sandbox":
-        return ()
-    if cgroup.container is None:
-        names = tuple(name for name in names if name == PROTECTION)
-    elif file == "memory.high":
-        key = f"{HIGH}.{cgroup.container.name}"
-        names = (key, *names) if pod.memory.high_of(cgroup.container.name) is None else (key,)
-    return refused(pod, *names)
 
 
 def _classes(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from qoslet.core.diff.cpu_shares import cgroup_weight, competes
 from qoslet.core.diff.diff import Change, Direction, Share, changes_of, diff, new_errors
 from qoslet.core.diff.pairs import Pair, pairs
-from qoslet.core.fleet.outcome import NodePlanner, Standing
+from qoslet.core.fleet.outcome import NodePlan, NodePlanner
 from qoslet.core.fleet.shapes import Member, member
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
 from qoslet.core.resources.pod_template import PodTemplatePlan
@@ -132,7 +132,7 @@ class ChangePlanner:
             for one in self._sides
         )
 
-    def compare(self, before: Standing, after: Standing) -> NodeChange:
+    def compare(self, before: NodePlan, after: NodePlan) -> NodeChange:
         """What differs between two standings of one node."""
         counts = _Counts()
         if before is after:
@@ -152,7 +152,7 @@ class ChangePlanner:
             self._shape(counts, shape, times, parts)
         return counts.done()
 
-    def _unchanged(self, standing: Standing) -> NodeChange:
+    def _unchanged(self, standing: NodePlan) -> NodeChange:
         counts = _Counts()
         if standing.plan is not None:
             pods = len(standing.plan.pods)
@@ -164,7 +164,7 @@ class ChangePlanner:
         return counts.done()
 
     def _above(
-        self, counts: _Counts, before: Standing, after: Standing, shares: Sequence[_PodShares]
+        self, counts: _Counts, before: NodePlan, after: NodePlan, shares: Sequence[_PodShares]
     ) -> None:
         """The cgroups above the pods, and errors."""
         first, second = (
@@ -256,7 +256,7 @@ class _PodShares:
     """The parts of all pods' CPU on one node: of each pod by its template, of the cgroups above by
     name; empty where ``core.diff`` has none."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: NodePlan) -> None:
         self.above: dict[str, float] = {}
         self._parts: dict[int, float] = {}
         names = {one.name for one in standing.upper}

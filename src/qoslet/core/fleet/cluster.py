@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import shown
-from qoslet.core.fleet.outcome import Group
+from qoslet.core.fleet.outcome import ShapeGroup
 from qoslet.core.fleet.problems import ProblemTable
 from qoslet.core.fleet.read import NodeRow, Rows
 from qoslet.core.fleet.shapes import Member, Shapes
@@ -38,7 +38,7 @@ class Cluster:
         self.unscheduled = 0
         self.ended = 0
         self.skipped: dict[str, int] = {}
-        self._groups: dict[str, dict[int, Group]] = {}
+        self._groups: dict[str, dict[int, ShapeGroup]] = {}
         self._seen: set[int] = set()
         self._numbers: dict[tuple[int, int], int] = {}
 
@@ -68,7 +68,7 @@ class Cluster:
             if self._is_new(f"{bundle.row.name}\0{one.key}", one.file):
                 self._place(bundle.row.name, number, one.key, one.uid, one.file, exact=True)
 
-    def groups(self, node: str) -> list[Group]:
+    def groups(self, node: str) -> list[ShapeGroup]:
         """The pods of a node, in the order in which they came."""
         return list(self._groups.get(node, {}).values())
 
@@ -116,6 +116,6 @@ class Cluster:
         number = self.pods if self._exact or exact else shape
         found = groups.get(number)
         if found is None:
-            groups[number] = Group(shape, 1, Member(self.pods, key, uid, file))
+            groups[number] = ShapeGroup(shape, 1, Member(self.pods, key, uid, file))
         else:
             found.count += 1

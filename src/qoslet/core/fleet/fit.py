@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.fleet.outcome import Amounts, NodePlanner, Outcome, amounts
+from qoslet.core.fleet.outcome import Amounts, NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow
 from qoslet.core.resources.admission import supports_os
 
@@ -89,7 +89,7 @@ class Fitter:
         self._needs = {"pods": 1, **amounts(template.sums.requests)}
         self._room = dict(schedulable(planner))
 
-    def fit(self, outcome: Outcome, row: NodeRow) -> Fit:
+    def fit(self, outcome: NodeOutcome, row: NodeRow) -> Fit:
         """How many more fit on a node."""
         refused = self._refused(row)
         if refused:

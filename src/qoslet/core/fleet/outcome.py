@@ -31,7 +31,7 @@ Amounts = Mapping[str, int]
 PROTECTING = ("memory.min", "memory.low")
 
 
-class Group(Struct, gc=False):
+class ShapeGroup(Struct, gc=False):
     """Pods of one shape on a node: how many, and the first of them."""
 
     shape: int
@@ -39,7 +39,7 @@ class Group(Struct, gc=False):
     first: Member
 
 
-class Outcome(Struct, frozen=True, gc=False):
+class NodeOutcome(Struct, frozen=True, gc=False):
     """A node's plan in numbers.
 
     ``throttled`` counts containers whose memory.high is met before a memory.max. ``claimed`` is
@@ -87,14 +87,14 @@ def state_of(problems: Sequence[Problem]) -> State:
     return "error" if "error" in found else "warning" if "warning" in found else "ok"
 
 
-class Standing(Struct, frozen=True):
+class NodePlan(Struct, frozen=True):
     """What planning a node gave, beside its outcome: templates with their number, sums and groups
     above the pods. ``plan`` is the whole one where pods depend on each other."""
 
     counts: Mapping[int, tuple[int, PodTemplatePlan]]
     """Shape to how many admitted pods have it, and their template."""
     upper: Sequence[Cgroup]
-    outcome: Outcome
+    outcome: NodeOutcome
     plan: Plan | None = None
 
 
@@ -133,8 +133,12 @@ class NodePlanner:
         return found
 
     def plan(
-        self, name: str, groups: Sequence[Group], problems: Sequence[Problem], whole: bool = False
-    ) -> Standing:
+        self,
+        name: str,
+        groups: Sequence[ShapeGroup],
+        problems: Sequence[Problem],
+        whole: bool = False,
+    ) -> NodePlan:
         """The plan of the node of that name. ``groups`` are in the order of their first pods;
         where the node is exact, each is one pod. ``whole``: with the plan of every pod."""
         node = replace(self.node, name=name)
@@ -145,9 +149,11 @@ class NodePlanner:
             pods.add(group)
         rows = [*problems, *pods.problems()]
         outcome = self._outcome(name, pods.totals, pods.upper, rows, pods.unlimited)
-        return Standing(pods.counts, pods.upper, outcome)
+        return NodePlan(pods.counts, pods.upper, outcome)
 
-    def _whole(self, node: Node, groups: Sequence[Group], problems: Sequence[Problem]) -> Standing:
+    def _whole(
+        self, node: Node, groups: Sequence[ShapeGroup], problems: Sequence[Problem]
+    ) -> NodePlan:
         """The same by planning every pod."""
         live = LivePlan(node)
         found = [member(self.shapes[one.shape], one.first) for one in groups]
@@ -160,9 +166,9 @@ class NodePlanner:
             unlimited += "memory" not in summary.limits
         upper = live.upper()
         outcome = self._outcome(node.name or "", totals, upper, made.problems, unlimited)
-        return Standing({}, upper, outcome, made)
+        return NodePlan({}, upper, outcome, made)
 
-    def summary(self, group: Group) -> TemplateSummary:
+    def summary(self, group: ShapeGroup) -> TemplateSummary:
         """Pods of a shape with the first of them."""
         pod = member(self.shapes[group.shape], group.first)
         return TemplateSummary.of(pod, self.template(group.shape), group.count)
@@ -182,7 +188,7 @@ class NodePlanner:
         upper: Sequence[Cgroup],
         problems: Sequence[Problem],
         unlimited: int,
-    ) -> Outcome:
+    ) -> NodeOutcome:
         capacity, left, whole = self._amounts
         claimed = dict.fromkeys(PROTECTING, 0)
         for (_, file), amount in totals.claims.items():
@@ -191,7 +197,7 @@ class NodePlanner:
         rows = next((one.settings for one in upper if one.name == pods), ())
         held = {file: bytes_of(rows, file) or 0 for file in PROTECTING}
         memory = left.get("memory")
-        return Outcome(
+        return NodeOutcome(
             name,
             state_of(problems),
             totals.pods,
@@ -218,19 +224,19 @@ class _Pods:
         self._planner = planner
         self._policy = replace(planner.planner.policy, node=node)
         self._sums = QosTotalsBuilder()
-        self._merged: dict[int, Group] = {}
+        self._merged: dict[int, ShapeGroup] = {}
         self._contradicted: list[Pod] = []
         self.totals = NodeTotals()
         self.counts: dict[int, tuple[int, PodTemplatePlan]] = {}
         self.unlimited = 0
         self.upper: Sequence[Cgroup] = ()
 
-    def add(self, group: Group) -> None:
+    def add(self, group: ShapeGroup) -> None:
         """Count pods of a shape; those of one template are told together."""
         template = self._planner.template(group.shape)
         known = self._merged.get(id(template))
         if known is None:
-            self._merged[id(template)] = Group(group.shape, group.count, group.first)
+            self._merged[id(template)] = ShapeGroup(group.shape, group.count, group.first)
         else:
             known.count += group.count
         shape = self._planner.shapes[group.shape]

@@ -10,7 +10,7 @@ from qoslet.core.fleet.change import ChangePlanner, NodeChange, PairStore
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.fit import TAINTS, Fit, FitRequest, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
-from qoslet.core.fleet.outcome import NodePlanner, Outcome
+from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
 from qoslet.core.fleet.templates import TemplateStore, node_key
 from qoslet.core.node.node import Node
@@ -22,8 +22,8 @@ class NodeResult(Struct, frozen=True, gc=False):
     """What was found of a node; ``after`` and ``change`` with a second side, ``fit`` with a pod to
     fit."""
 
-    outcome: Outcome
-    after: Outcome | None = None
+    outcome: NodeOutcome
+    after: NodeOutcome | None = None
     change: NodeChange | None = None
     fit: Fit | None = None
 
@@ -156,7 +156,7 @@ class FleetPlanner:
 
     def _broken(self, name: str, problems: Sequence[Problem]) -> NodeResult:
         pods = sum(one.count for one in self._cluster.groups(name))
-        outcome = Outcome(name, "broken", pods, problems=tuple(problems))
+        outcome = NodeOutcome(name, "broken", pods, problems=tuple(problems))
         return NodeResult(outcome)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qoslet.core.lint.rule import NodeSubject, Place, Text, node_rule
+from qoslet.core.lint.rule import LintPlace, NodeSubject, Text, node_rule
 from qoslet.core.node.node import Kubelet
 from qoslet.core.quantity import ZERO, canonical, from_int
 
@@ -26,10 +26,10 @@ def _kubelet(subject: NodeSubject) -> Kubelet:
         "Kubernetes: process ID limits and reservations",
     ),
 )
-def no_pids_limit(subject: NodeSubject) -> Iterator[Place]:
+def no_pids_limit(subject: NodeSubject) -> Iterator[LintPlace]:
     """podPidsLimit unset or -1."""
     if _kubelet(subject).pod_pids_limit <= 0:
-        yield Place("podPidsLimit", "pods may use all PIDs of the node")
+        yield LintPlace("podPidsLimit", "pods may use all PIDs of the node")
 
 
 @node_rule(
@@ -42,13 +42,13 @@ def no_pids_limit(subject: NodeSubject) -> Iterator[Place]:
         "Kubernetes: process ID limits and reservations",
     ),
 )
-def pids_overcommitted(subject: NodeSubject) -> Iterator[Place]:
+def pids_overcommitted(subject: NodeSubject) -> Iterator[LintPlace]:
     """podPidsLimit times maxPods above the capacity."""
     kubelet, capacity = _kubelet(subject), subject.policy.node.capacity.get("pid", ZERO).value
     most = kubelet.pod_pids_limit * kubelet.max_pods
     if 0 < capacity < most:
         text = f"{kubelet.max_pods} pods may have {most} processes, the node {capacity}"
-        yield Place("podPidsLimit", text)
+        yield LintPlace("podPidsLimit", text)
 
 
 @node_rule(
@@ -62,10 +62,10 @@ def pids_overcommitted(subject: NodeSubject) -> Iterator[Place]:
         "Kubernetes: reserve compute resources; kubelet node_container_manager_linux.go",
     ),
 )
-def pods_not_enforced(subject: NodeSubject) -> Iterator[Place]:
+def pods_not_enforced(subject: NodeSubject) -> Iterator[LintPlace]:
     """enforceNodeAllocatable without pods."""
     if "pods" not in _kubelet(subject).enforce_node_allocatable:
-        yield Place("enforceNodeAllocatable", "does not name pods")
+        yield LintPlace("enforceNodeAllocatable", "does not name pods")
 
 
 @node_rule(
@@ -78,14 +78,14 @@ def pods_not_enforced(subject: NodeSubject) -> Iterator[Place]:
         "Kubernetes: reserve compute resources",
     ),
 )
-def nothing_reserved(subject: NodeSubject) -> Iterator[Place]:
+def nothing_reserved(subject: NodeSubject) -> Iterator[LintPlace]:
     """Neither reservation has memory."""
     kubelet = _kubelet(subject)
     if not any(
         given.get("memory", ZERO).value
         for given in (kubelet.kube_reserved, kubelet.system_reserved)
     ):
-        yield Place("systemReserved", "no memory is reserved for the system")
+        yield LintPlace("systemReserved", "no memory is reserved for the system")
 
 
 @node_rule(
@@ -98,11 +98,11 @@ def nothing_reserved(subject: NodeSubject) -> Iterator[Place]:
         "Kubernetes: node-pressure eviction",
     ),
 )
-def no_eviction(subject: NodeSubject) -> Iterator[Place]:
+def no_eviction(subject: NodeSubject) -> Iterator[LintPlace]:
     """evictionHard that leaves memory out or has zero."""
     given = _kubelet(subject).eviction_hard.get("memory.available", "")
     if given in ("", "0", "0%", "0Mi"):
-        yield Place("evictionHard", f"memory.available is {given or 'not set'}")
+        yield LintPlace("evictionHard", f"memory.available is {given or 'not set'}")
 
 
 @node_rule(
@@ -116,7 +116,7 @@ def no_eviction(subject: NodeSubject) -> Iterator[Place]:
         "Kubernetes: reserve compute resources (enforcement)",
     ),
 )
-def tight_reservation(subject: NodeSubject) -> Iterator[Place]:
+def tight_reservation(subject: NodeSubject) -> Iterator[LintPlace]:
     """Enforced reservations below 512Mi of memory."""
     kubelet = _kubelet(subject)
     for name, field, given in (
@@ -127,7 +127,7 @@ def tight_reservation(subject: NodeSubject) -> Iterator[Place]:
         if name in kubelet.enforce_node_allocatable and 0 < amount.value < _SMALL:
             least = canonical(from_int(_SMALL, "BinarySI"))
             text = f"{canonical(amount)} is enforced; daemons often need more than {least}"
-            yield Place(f"{field}.memory", text)
+            yield LintPlace(f"{field}.memory", text)
 
 
 @node_rule(
@@ -141,11 +141,11 @@ def tight_reservation(subject: NodeSubject) -> Iterator[Place]:
         "sched-bwc.rst; KEP: CustomCPUCFSQuotaPeriod",
     ),
 )
-def odd_period(subject: NodeSubject) -> Iterator[Place]:
+def odd_period(subject: NodeSubject) -> Iterator[LintPlace]:
     """cpuCFSQuotaPeriod below 10 ms, or above 100 ms."""
     period = _kubelet(subject).cpu_cfs_quota_period_us
     if period < _USUAL_PERIOD // 10 or period > _USUAL_PERIOD:
-        yield Place("cpuCFSQuotaPeriod", f"{period / 1000:g} ms instead of 100 ms")
+        yield LintPlace("cpuCFSQuotaPeriod", f"{period / 1000:g} ms instead of 100 ms")
 
 
 @node_rule(
@@ -158,10 +158,10 @@ def odd_period(subject: NodeSubject) -> Iterator[Place]:
         "KEP-2570",
     ),
 )
-def gate_without_v2(subject: NodeSubject) -> Iterator[Place]:
+def gate_without_v2(subject: NodeSubject) -> Iterator[LintPlace]:
     """The gate on a v1 node."""
     if subject.policy.node.given_gate("MemoryQoS") and not subject.policy.v2:
-        yield Place("featureGates.MemoryQoS", "the node has cgroup v1")
+        yield LintPlace("featureGates.MemoryQoS", "the node has cgroup v1")
 
 
 @node_rule(
@@ -174,12 +174,14 @@ def gate_without_v2(subject: NodeSubject) -> Iterator[Place]:
         "KEP-2570 (livelock)",
     ),
 )
-def unguarded(subject: NodeSubject) -> Iterator[Place]:
+def unguarded(subject: NodeSubject) -> Iterator[LintPlace]:
     """A form of Memory QoS that throttles."""
     policy = subject.policy
     throttles = policy.memory_qos not in ("off", "qoslet") and policy.factor not in (None, 1, 1.0)
     if throttles and policy.v2:
-        yield Place("memoryThrottlingFactor", f"{policy.factor:g} throttles Burstable containers")
+        yield LintPlace(
+            "memoryThrottlingFactor", f"{policy.factor:g} throttles Burstable containers"
+        )
 
 
 @node_rule(
@@ -193,11 +195,13 @@ def unguarded(subject: NodeSubject) -> Iterator[Place]:
         "kubelet qos_container_manager_linux.go setMemoryReserve",
     ),
 )
-def all_reserved(subject: NodeSubject) -> Iterator[Place]:
+def all_reserved(subject: NodeSubject) -> Iterator[LintPlace]:
     """qosReserved memory at 100%."""
     percent = _kubelet(subject).qos_reserved
     if percent is not None and percent >= 100:
-        yield Place("qosReserved.memory", f"{percent}% of all requests is kept from lower classes")
+        yield LintPlace(
+            "qosReserved.memory", f"{percent}% of all requests is kept from lower classes"
+        )
 
 
 @node_rule(
@@ -210,11 +214,11 @@ def all_reserved(subject: NodeSubject) -> Iterator[Place]:
         "Kubernetes: cgroup drivers",
     ),
 )
-def two_managers(subject: NodeSubject) -> Iterator[Place]:
+def two_managers(subject: NodeSubject) -> Iterator[LintPlace]:
     """cgroupfs on a machine with systemd."""
     node = subject.policy.node
     if node.driver == "cgroupfs" and node.host.systemd:
-        yield Place(
+        yield LintPlace(
             "cgroupDriver", f"cgroupfs, and systemd {node.host.systemd} manages the machine"
         )
 
@@ -230,10 +234,10 @@ def two_managers(subject: NodeSubject) -> Iterator[Place]:
         "KEP-2400",
     ),
 )
-def limited_swap(subject: NodeSubject) -> Iterator[Place]:
+def limited_swap(subject: NodeSubject) -> Iterator[LintPlace]:
     """LimitedSwap."""
     if _kubelet(subject).swap_behavior == "LimitedSwap":
-        yield Place("memorySwap.swapBehavior", "Burstable pods alone get swap")
+        yield LintPlace("memorySwap.swapBehavior", "Burstable pods alone get swap")
 
 
 @node_rule(
@@ -246,7 +250,7 @@ def limited_swap(subject: NodeSubject) -> Iterator[Place]:
         "kubelet cm/qos_container_manager_linux.go",
     ),
 )
-def no_qos_cgroups(subject: NodeSubject) -> Iterator[Place]:
+def no_qos_cgroups(subject: NodeSubject) -> Iterator[LintPlace]:
     """cgroupsPerQOS: false."""
     if not _kubelet(subject).cgroups_per_qos:
-        yield Place("cgroupsPerQOS", "pods have no cgroups")
+        yield LintPlace("cgroupsPerQOS", "pods have no cgroups")

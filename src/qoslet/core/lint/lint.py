@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import LINT_IGNORE
 from qoslet.core.api.pod import Pod
-from qoslet.core.lint.rule import LintRule, NodeSubject, Place, PodSubject, rules
+from qoslet.core.lint.rule import LintPlace, LintRule, NodeSubject, PodSubject, rules
 from qoslet.core.node.node import Node
 from qoslet.core.plan.effective_memory import standings
 from qoslet.core.problem import Severity
@@ -24,7 +24,7 @@ SUPPRESSION = "QL000"
 """The id of findings about suppressions themselves."""
 
 
-class Finding(Struct, frozen=True):
+class LintFinding(Struct, frozen=True):
     """A trap in a document. ``pod`` is None for one of the node; ``suppressed`` is the reason that
     somebody gave for leaving it so."""
 
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True):
 class LintReport(Struct, frozen=True):
     """All findings, by pod in the order of the documents, then by id."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
 
     def count(self, severity: Severity) -> int:
         """How many findings of a severity are not suppressed."""
@@ -71,7 +71,7 @@ def lint(
     documents of a node that somebody described, and is empty without one; ``severities`` override
     those of rules."""
     active = _active(severities or {})
-    found: list[Finding] = []
+    found: list[LintFinding] = []
     if node and is_configured(plan.node):
         found += _of_node(plan, node, active)
     by_pod = _by_pod(plan)
@@ -120,7 +120,7 @@ def is_configured(node: Node) -> bool:
     )
 
 
-def _of_node(plan: Plan, where: str, active: Sequence[LintRule]) -> Iterator[Finding]:
+def _of_node(plan: Plan, where: str, active: Sequence[LintRule]) -> Iterator[LintFinding]:
     named = {cgroup.name: cgroup for cgroup in plan.cgroups}
     subject = NodeSubject(node_policy(plan.node), where, named)
     for rule in active:
@@ -134,7 +134,7 @@ def _of_pod(
     document: Mapping[str, Any],
     active: Sequence[LintRule],
     windows_node: bool,
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     pod = subject.pod
     meta = document.get("metadata")
     annotations = meta.get("annotations") if isinstance(meta, Mapping) else None
@@ -143,7 +143,7 @@ def _of_pod(
     for message, hint in wrong:
         field = f"metadata.annotations[{LINT_IGNORE}]"
         where = f"{pod.where}: {field}"
-        yield Finding(SUPPRESSION, "warning", where, pod, None, field, message, hint, "qoslet")
+        yield LintFinding(SUPPRESSION, "warning", where, pod, None, field, message, hint, "qoslet")
     windows = windows_node or pod.os == "windows"
     for rule in active:
         if rule.pod is not None and rule.windows == windows:
@@ -152,8 +152,8 @@ def _of_pod(
                 yield replace(made, suppressed=reasons.get(rule.id))
 
 
-def _finding(rule: LintRule, place: Place, where: str, pod: Pod | None) -> Finding:
-    return Finding(
+def _finding(rule: LintRule, place: LintPlace, where: str, pod: Pod | None) -> LintFinding:
+    return LintFinding(
         rule.id,
         rule.severity,
         f"{where}: {place.field}",

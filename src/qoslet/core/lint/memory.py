@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qoslet.core.api.pod import Container
-from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.resources.cgroup_tree import key_of
 
@@ -34,14 +34,14 @@ def _size(amount: int) -> str:
         "Kubernetes: resource units",
     ),
 )
-def thousandths(subject: PodSubject) -> Iterator[Place]:
+def thousandths(subject: PodSubject) -> Iterator[LintPlace]:
     """Amounts below a kibibyte."""
     for one in subject.pod.containers:
         for kind in ("requests", "limits"):
             given = getattr(one.resources, kind).get("memory")
             if given is not None and 0 < given.value < 1024:
                 text = f"{canonical(given)} is {given.value} bytes at most"
-                yield Place(f"{one.field}.resources.{kind}.memory", text, one.name)
+                yield LintPlace(f"{one.field}.resources.{kind}.memory", text, one.name)
 
 
 @pod_rule(
@@ -55,12 +55,12 @@ def thousandths(subject: PodSubject) -> Iterator[Place]:
         "CRI-O minMemoryLimit; runc init in the container's cgroup",
     ),
 )
-def too_small(subject: PodSubject) -> Iterator[Place]:
+def too_small(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits below what a start needs."""
     for one in subject.pod.containers:
         if 1024 <= (limit := _amount(one, "limits")) < _LEAST:
             text = f"{_size(limit)} is less than the runtime needs to start a container"
-            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
 
 
 @pod_rule(
@@ -73,14 +73,14 @@ def too_small(subject: PodSubject) -> Iterator[Place]:
         "cgroup-v2 memory.max; kubelet node-pressure eviction",
     ),
 )
-def no_limit(subject: PodSubject) -> Iterator[Place]:
+def no_limit(subject: PodSubject) -> Iterator[LintPlace]:
     """Containers that nothing limits."""
     whole = subject.pod.resources
     if whole is not None and "memory" in whole.limits:
         return
     for one in subject.regular:
         if not _amount(one, "limits"):
-            yield Place(f"{one.field}.resources.limits.memory", "has no memory limit", one.name)
+            yield LintPlace(f"{one.field}.resources.limits.memory", "has no memory limit", one.name)
 
 
 @pod_rule(
@@ -94,13 +94,15 @@ def no_limit(subject: PodSubject) -> Iterator[Place]:
         "kubelet eviction rankMemoryPressure",
     ),
 )
-def no_request(subject: PodSubject) -> Iterator[Place]:
+def no_request(subject: PodSubject) -> Iterator[LintPlace]:
     """Containers of pods that request something, but no memory."""
     if subject.qos == "BestEffort" or subject.pod.resources is not None:
         return
     for one in subject.regular:
         if not _amount(one, "requests"):
-            yield Place(f"{one.field}.resources.requests.memory", "requests no memory", one.name)
+            yield LintPlace(
+                f"{one.field}.resources.requests.memory", "requests no memory", one.name
+            )
 
 
 @pod_rule(
@@ -113,14 +115,14 @@ def no_request(subject: PodSubject) -> Iterator[Place]:
         "API server defaulting (SetDefaults_Pod)",
     ),
 )
-def copied_request(subject: PodSubject) -> Iterator[Place]:
+def copied_request(subject: PodSubject) -> Iterator[LintPlace]:
     """Requests that nobody wrote, in pods that are not Guaranteed for it."""
     if subject.qos == "Guaranteed":
         return
     for one in subject.pod.containers:
         if "memory" in one.defaulted:
             text = f"the request is the limit, {_size(_amount(one, 'limits'))}"
-            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
 @pod_rule(
@@ -133,13 +135,13 @@ def copied_request(subject: PodSubject) -> Iterator[Place]:
         "kubelet eviction rankMemoryPressure",
     ),
 )
-def overcommitted(subject: PodSubject) -> Iterator[Place]:
+def overcommitted(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits of more than four times the request."""
     for one in subject.regular:
         request, limit = _amount(one, "requests"), _amount(one, "limits")
         if 0 < 4 * request < limit:
             text = f"the limit {_size(limit)} is over four times the request {_size(request)}"
-            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
 
 
 @pod_rule(
@@ -153,13 +155,13 @@ def overcommitted(subject: PodSubject) -> Iterator[Place]:
         "KEP-2570; cgroup-v2 memory.min",
     ),
 )
-def min_is_max(subject: PodSubject) -> Iterator[Place]:
+def min_is_max(subject: PodSubject) -> Iterator[LintPlace]:
     """Hard protection of the whole limit."""
     for one in subject.regular:
         protected = subject.value(one.name, "memory.min")
         if protected not in (None, "0") and protected == subject.value(one.name, "memory.max"):
             text = f"memory.min and memory.max are both {_size(int(protected or 0))}"
-            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
 @pod_rule(
@@ -172,7 +174,7 @@ def min_is_max(subject: PodSubject) -> Iterator[Place]:
         "cgroup-v2 memory.min: overcommitment",
     ),
 )
-def without_ancestors(subject: PodSubject) -> Iterator[Place]:
+def without_ancestors(subject: PodSubject) -> Iterator[LintPlace]:
     """Claims that are worth less on a full node."""
     for one in subject.regular:
         cgroup = subject.cgroups.get(one.name)
@@ -181,7 +183,7 @@ def without_ancestors(subject: PodSubject) -> Iterator[Place]:
             if standing is not None and standing.lost(file):
                 kept, claimed = standing.kept(file), standing.claimed(file)
                 text = f"{file} {_size(claimed)} is worth {_size(kept)} on a full node"
-                yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+                yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
 @pod_rule(
@@ -195,13 +197,13 @@ def without_ancestors(subject: PodSubject) -> Iterator[Place]:
         "KEP-2570: memory.high",
     ),
 )
-def throttled(subject: PodSubject) -> Iterator[Place]:
+def throttled(subject: PodSubject) -> Iterator[LintPlace]:
     """A throttle next to the request."""
     for one in subject.regular:
         high, request, limit = _high(subject, one), _amount(one, "requests"), _amount(one, "limits")
         if high is not None and limit and request < limit and high - request < limit // _NEAR:
             text = f"memory.high {_size(high)} is {_size(max(0, high - request))} above the request"
-            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
 @pod_rule(
@@ -209,20 +211,22 @@ def throttled(subject: PodSubject) -> Iterator[Place]:
     "warning",
     Text(
         "a stall at memory.high is possible",
-        "A program whose memory cannot be reclaimed stands still at memory.high for good instead of "
+        "A program whose memory cannot be reclaimed stalls at memory.high for good instead of "
         "being ended at the limit.",
         "Run with qoslet run --guard act, allow swap, or annotate qoslet.dev/memory-high: max.",
         "KEP-2570 (livelock); cgroup-v2 memory.high",
     ),
 )
-def can_stall(subject: PodSubject) -> Iterator[Place]:
+def can_stall(subject: PodSubject) -> Iterator[LintPlace]:
     """A throttle below the limit, without swap."""
     for one in subject.regular:
         high, limit = _high(subject, one), _amount(one, "limits")
         swap = subject.value(one.name, "memory.swap.max")
         if high is not None and (not limit or high < limit) and swap in (None, "0"):
-            text = f"what cannot be reclaimed stands still at memory.high {_size(high)}"
-            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+            text = (
+                f"memory that cannot be reclaimed stalls the container at memory.high {_size(high)}"
+            )
+            yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
 
 
 def _high(subject: PodSubject, container: Container) -> int | None:

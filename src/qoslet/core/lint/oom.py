@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from qoslet.core.api.pod import Container, Pod
-from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.quantity import ZERO
 
 _HOOKS = ("postStart", "preStop")
@@ -23,10 +23,10 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
         "kubelet qos GetContainerOOMScoreAdjust",
     ),
 )
-def best_effort(subject: PodSubject) -> Iterator[Place]:
+def best_effort(subject: PodSubject) -> Iterator[LintPlace]:
     """Pods without any request."""
     if subject.qos == "BestEffort":
-        yield Place("spec.containers", "requests and limits nothing: the pod is BestEffort")
+        yield LintPlace("spec.containers", "requests and limits nothing: the pod is BestEffort")
 
 
 @pod_rule(
@@ -40,7 +40,7 @@ def best_effort(subject: PodSubject) -> Iterator[Place]:
         "kubelet qos GetPodQOS",
     ),
 )
-def breaks_guaranteed(subject: PodSubject) -> Iterator[Place]:
+def breaks_guaranteed(subject: PodSubject) -> Iterator[LintPlace]:
     """One container that differs from all others."""
     if subject.qos != "Burstable" or subject.pod.resources is not None:
         return
@@ -49,7 +49,7 @@ def breaks_guaranteed(subject: PodSubject) -> Iterator[Place]:
     if len(odd) == 1 and len(counted) > 1:
         (one,) = odd
         text = "all other containers have equal requests and limits of CPU and memory"
-        yield Place(f"{one.field}.resources", text, one.name)
+        yield LintPlace(f"{one.field}.resources", text, one.name)
 
 
 def _is_guaranteed(container: Container) -> bool:
@@ -72,7 +72,7 @@ def _is_guaranteed(container: Container) -> bool:
         "kubelet memory.oom.group since 1.28 (singleProcessOOMKill)",
     ),
 )
-def probe_in_group(subject: PodSubject) -> Iterator[Place]:
+def probe_in_group(subject: PodSubject) -> Iterator[LintPlace]:
     """Exec probes and hooks where the whole container is ended."""
     for one in subject.regular:
         limited = subject.value(one.name, "memory.max") not in (None, "max")
@@ -80,7 +80,7 @@ def probe_in_group(subject: PodSubject) -> Iterator[Place]:
             continue
         for field in _commands(subject.raw(one)):
             text = "runs in the container's memory limit; an OOM kill of it ends the container"
-            yield Place(f"{one.field}.{field}", text, one.name)
+            yield LintPlace(f"{one.field}.{field}", text, one.name)
 
 
 def _commands(raw: Mapping[str, Any]) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _commands(raw: Mapping[str, Any]) -> Iterator[str]:
         "kubelet prober; KEP-2254",
     ),
 )
-def starved_probe(subject: PodSubject) -> Iterator[Place]:
+def starved_probe(subject: PodSubject) -> Iterator[LintPlace]:
     """Exec liveness and startup probes with a second of time and hardly any CPU."""
     for one in subject.regular:
         raw = subject.raw(one)
@@ -121,7 +121,7 @@ def starved_probe(subject: PodSubject) -> Iterator[Place]:
                 and (probe.get("timeoutSeconds") or 1) <= 1
             ):
                 text = f"has 1 s, and the container {_little(request, limit)}"
-                yield Place(f"{one.field}.{name}.timeoutSeconds", text, one.name)
+                yield LintPlace(f"{one.field}.{name}.timeoutSeconds", text, one.name)
 
 
 def _little(request: int, limit: int) -> str:
@@ -141,13 +141,13 @@ def _little(request: int, limit: int) -> str:
         "kubelet types.IsNodeCriticalPod; qos GetContainerOOMScoreAdjust",
     ),
 )
-def node_critical(subject: PodSubject) -> Iterator[Place]:
+def node_critical(subject: PodSubject) -> Iterator[LintPlace]:
     """Critical pods outside kube-system that are no agent of each node, as those of DaemonSets are."""
     controller = subject.pod.controller
     agent = controller is not None and controller[0] == "DaemonSet"
     if subject.pod.node_critical and subject.pod.namespace != "kube-system" and not agent:
         text = f"system-node-critical in namespace {subject.pod.namespace}"
-        yield Place("spec.priorityClassName", text)
+        yield LintPlace("spec.priorityClassName", text)
 
 
 @pod_rule(
@@ -161,7 +161,7 @@ def node_critical(subject: PodSubject) -> Iterator[Place]:
         "API: effective pod requests",
     ),
 )
-def init_decides(subject: PodSubject) -> Iterator[Place]:
+def init_decides(subject: PodSubject) -> Iterator[LintPlace]:
     """Init containers that ask for more than twice what runs."""
     if subject.pod.resources is not None:
         return
@@ -170,7 +170,7 @@ def init_decides(subject: PodSubject) -> Iterator[Place]:
         for one in _inits(subject.pod):
             if one.resources.requests.get(name, ZERO).nano > 2 * running > 0:
                 text = f"requests more than twice the {name} of what runs"
-                yield Place(f"{one.field}.resources.requests.{name}", text, one.name)
+                yield LintPlace(f"{one.field}.resources.requests.{name}", text, one.name)
 
 
 def _inits(pod: Pod) -> Iterator[Container]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qoslet.core.api.aggregate import requests
-from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.node.node import allocatable
 from qoslet.core.quantity import ZERO, canonical
 
@@ -20,7 +20,7 @@ from qoslet.core.quantity import ZERO, canonical
         "kube-scheduler NodeResourcesFit; Kubernetes: node allocatable",
     ),
 )
-def fits_nowhere(subject: PodSubject) -> Iterator[Place]:
+def fits_nowhere(subject: PodSubject) -> Iterator[LintPlace]:
     """Requests above what is allocatable, on nodes that somebody described."""
     if not subject.described:
         return
@@ -33,7 +33,7 @@ def fits_nowhere(subject: PodSubject) -> Iterator[Place]:
             room = node.status_allocatable.get(name, ZERO)
         if room is not None and asked > room:
             text = f"requests {canonical(asked)} {name}, the node has {canonical(room)} for pods"
-            yield Place("spec.containers", text)
+            yield LintPlace("spec.containers", text)
 
 
 @pod_rule(
@@ -47,7 +47,7 @@ def fits_nowhere(subject: PodSubject) -> Iterator[Place]:
         "KEP-2837",
     ),
 )
-def ignored_pod_level(subject: PodSubject) -> Iterator[Place]:
+def ignored_pod_level(subject: PodSubject) -> Iterator[LintPlace]:
     """Pod-level resources without the feature."""
     written = subject.pod.written or subject.pod.resources
     if (
@@ -56,7 +56,7 @@ def ignored_pod_level(subject: PodSubject) -> Iterator[Place]:
         and not subject.policy.pod_level
     ):
         release = subject.policy.node.profile.kubernetes
-        yield Place("spec.resources", f"Kubernetes {release} does not use them")
+        yield LintPlace("spec.resources", f"Kubernetes {release} does not use them")
 
 
 @pod_rule(
@@ -69,7 +69,7 @@ def ignored_pod_level(subject: PodSubject) -> Iterator[Place]:
         "KEP-2837",
     ),
 )
-def takes_all(subject: PodSubject) -> Iterator[Place]:
+def takes_all(subject: PodSubject) -> Iterator[LintPlace]:
     """Containers without a limit of their own below one of the pod."""
     whole = subject.pod.written
     if whole is None or "memory" not in whole.limits or len(subject.regular) < 2:
@@ -77,4 +77,4 @@ def takes_all(subject: PodSubject) -> Iterator[Place]:
     for one in subject.regular:
         if "memory" not in one.resources.limits:
             text = f"only the pod's {canonical(whole.limits['memory'])} limit it"
-            yield Place(f"{one.field}.resources.limits.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)

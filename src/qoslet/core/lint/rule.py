@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from qoslet.core.api.pod import Container, Pod, QosClass
-from qoslet.core.plan.effective_memory import Standing
+from qoslet.core.plan.effective_memory import FullNodeCgroup
 from qoslet.core.problem import Severity
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 
 
-class Place(Struct, frozen=True):
+class LintPlace(Struct, frozen=True):
     """Where a rule fires: the field, what is wrong there, and the container that it is about."""
 
     field: str
@@ -35,7 +35,7 @@ class PodSubject(Struct, frozen=True):
     policy: NodePolicy
     spec: Mapping[str, Any]
     cgroups: Mapping[str, Cgroup]
-    standings: Mapping[str, Standing]
+    standings: Mapping[str, FullNodeCgroup]
     described: bool
 
     @property
@@ -66,8 +66,8 @@ class NodeSubject(Struct, frozen=True):
     cgroups: Mapping[str, Cgroup]
 
 
-PodCheck = Callable[[PodSubject], Iterator[Place]]
-NodeCheck = Callable[[NodeSubject], Iterator[Place]]
+PodCheck = Callable[[PodSubject], Iterator[LintPlace]]
+NodeCheck = Callable[[NodeSubject], Iterator[LintPlace]]
 
 
 class LintRule(Struct, frozen=True):
@@ -90,7 +90,7 @@ MODULES = ("cpu", "kubelet", "memory", "oom", "pods", "volumes", "windows")
 """The modules of this package that have rules."""
 
 _RULES: dict[str, LintRule] = {}
-_Check = TypeVar("_Check", bound=Callable[..., Iterator[Place]])
+_Check = TypeVar("_Check", bound=Callable[..., Iterator[LintPlace]])
 
 
 class Text(Struct, frozen=True):

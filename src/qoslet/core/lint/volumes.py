@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from qoslet.core.api.pod import Container
-from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.quantity import ZERO, Quantity, QuantityError, canonical, parse
 
 
@@ -49,7 +49,7 @@ def _size_limit(source: Mapping[str, Any]) -> Quantity | None:
         "Kubernetes: emptyDir; cgroup-v2 memory: tmpfs is charged",
     ),
 )
-def unlimited(subject: PodSubject) -> Iterator[Place]:
+def unlimited(subject: PodSubject) -> Iterator[LintPlace]:
     """Volumes in memory without any bound."""
     for index, name, source in _memory_volumes(subject):
         free = [
@@ -59,7 +59,7 @@ def unlimited(subject: PodSubject) -> Iterator[Place]:
         ]
         if _size_limit(source) is None and free:
             text = f"has no sizeLimit, and {free[0].name} no memory limit"
-            yield Place(f"spec.volumes[{index}].emptyDir.sizeLimit", text, free[0].name)
+            yield LintPlace(f"spec.volumes[{index}].emptyDir.sizeLimit", text, free[0].name)
 
 
 @pod_rule(
@@ -73,7 +73,7 @@ def unlimited(subject: PodSubject) -> Iterator[Place]:
         "Kubernetes: emptyDir; cgroup-v2 memory: tmpfs is charged",
     ),
 )
-def beyond_limit(subject: PodSubject) -> Iterator[Place]:
+def beyond_limit(subject: PodSubject) -> Iterator[LintPlace]:
     """Volumes in memory that cannot be filled."""
     for index, name, source in _memory_volumes(subject):
         size = _size_limit(source)
@@ -81,7 +81,7 @@ def beyond_limit(subject: PodSubject) -> Iterator[Place]:
             limit = one.resources.limits.get("memory", ZERO)
             if size is not None and 0 < limit.value <= size.value:
                 text = f"sizeLimit {canonical(size)} is not below {one.name}'s memory limit {canonical(limit)}"
-                yield Place(f"spec.volumes[{index}].emptyDir.sizeLimit", text, one.name)
+                yield LintPlace(f"spec.volumes[{index}].emptyDir.sizeLimit", text, one.name)
 
 
 @pod_rule(
@@ -95,7 +95,7 @@ def beyond_limit(subject: PodSubject) -> Iterator[Place]:
         "Kubernetes: manage huge pages",
     ),
 )
-def no_huge_volume(subject: PodSubject) -> Iterator[Place]:
+def no_huge_volume(subject: PodSubject) -> Iterator[LintPlace]:
     """Huge pages that no volume gives."""
     volumes = [
         one.get("emptyDir") for one in subject.spec.get("volumes") or () if isinstance(one, dict)
@@ -107,4 +107,4 @@ def no_huge_volume(subject: PodSubject) -> Iterator[Place]:
         name = next((key for key in one.resources.limits if key.startswith("hugepages-")), None)
         if name is not None and one.resources.limits[name].value:
             text = "no volume of medium HugePages"
-            yield Place(f"{one.field}.resources.limits.{name}", text, one.name)
+            yield LintPlace(f"{one.field}.resources.limits.{name}", text, one.name)

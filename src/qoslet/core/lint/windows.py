@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qoslet.core.lint.rule import Place, PodSubject, Text, pod_rule
+from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.quantity import ZERO
 
 
@@ -19,13 +19,13 @@ from qoslet.core.quantity import ZERO
         windows=True,
     ),
 )
-def request_only(subject: PodSubject) -> Iterator[Place]:
+def request_only(subject: PodSubject) -> Iterator[LintPlace]:
     """Requests without a limit."""
     for one in subject.regular:
         given = one.resources
         if given.requests.get("memory", ZERO).value and not given.limits.get("memory", ZERO).value:
             text = "nothing enforces a memory request on Windows"
-            yield Place(f"{one.field}.resources.requests.memory", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
 @pod_rule(
@@ -40,14 +40,14 @@ def request_only(subject: PodSubject) -> Iterator[Place]:
         windows=True,
     ),
 )
-def replaced_request(subject: PodSubject) -> Iterator[Place]:
+def replaced_request(subject: PodSubject) -> Iterator[LintPlace]:
     """Both CPU controls."""
     for one in subject.regular:
         requests, limits = one.resources.requests, one.resources.limits
         both = requests.get("cpu", ZERO).milli and limits.get("cpu", ZERO).milli
         if both and requests["cpu"] != limits["cpu"]:
             text = "the limit alone becomes a setting of the container"
-            yield Place(f"{one.field}.resources.requests.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.requests.cpu", text, one.name)
 
 
 @pod_rule(
@@ -61,15 +61,15 @@ def replaced_request(subject: PodSubject) -> Iterator[Place]:
         windows=True,
     ),
 )
-def linux_only(subject: PodSubject) -> Iterator[Place]:
+def linux_only(subject: PodSubject) -> Iterator[LintPlace]:
     """Huge pages and memory volumes in a Windows pod."""
     for one in subject.regular:
         for name in one.resources.limits:
             if name.startswith("hugepages-"):
                 text = "Windows has no huge pages for containers"
-                yield Place(f"{one.field}.resources.limits.{name}", text, one.name)
+                yield LintPlace(f"{one.field}.resources.limits.{name}", text, one.name)
     for index, volume in enumerate(subject.spec.get("volumes") or ()):
         source = volume.get("emptyDir") if isinstance(volume, dict) else None
         if isinstance(source, dict) and source.get("medium") == "Memory":
             text = "Windows has no volumes in memory: it lies on the disk"
-            yield Place(f"spec.volumes[{index}].emptyDir.medium", text)
+            yield LintPlace(f"spec.volumes[{index}].emptyDir.medium", text)

@@ -18,7 +18,7 @@ from msgspec.structs import astuple, replace
 from qoslet.core.managers.container_manager import Assignments, Managers
 from qoslet.core.managers.cpu_manager import CpuManager, Holder
 from qoslet.core.managers.memory_manager import (
-    Block,
+    MemoryBlock,
     MemoryManager,
     NumaNodeState,
     Table,
@@ -42,7 +42,7 @@ class _Cpu(Struct, rename={"policy": "policyName", "pool": "defaultCpuSet"}):
 class _Memory(Struct, rename={"policy": "policyName", "machine": "machineState"}):
     policy: str
     machine: dict[str, NumaNodeState] = field(default_factory=dict)
-    entries: dict[str, dict[str, list[Block]]] = {}
+    entries: dict[str, dict[str, list[MemoryBlock]]] = {}
     checksum: int = 0
 
 
@@ -103,7 +103,7 @@ def _go_table(table: Table) -> str:
     )
 
 
-def _go_blocks(blocks: Sequence[Block]) -> str:
+def _go_blocks(blocks: Sequence[MemoryBlock]) -> str:
     texts = (
         f"{{NUMAAffinity:([]int){_go_list(block.nodes)} Type:(v1.ResourceName){block.resource} "
         f"Size:(uint64){block.size}}}"
@@ -141,8 +141,10 @@ def _machine(memory: MemoryManager) -> dict[str, NumaNodeState]:
     return {str(number): memory.nodes[number] for number in sorted(memory.nodes, key=str)}
 
 
-def _entries(assignments: Mapping[Holder, Sequence[Block]]) -> dict[str, dict[str, list[Block]]]:
-    entries: dict[str, dict[str, list[Block]]] = {}
+def _entries(
+    assignments: Mapping[Holder, Sequence[MemoryBlock]],
+) -> dict[str, dict[str, list[MemoryBlock]]]:
+    entries: dict[str, dict[str, list[MemoryBlock]]] = {}
     for (uid, name), blocks in sorted(assignments.items()):
         entries.setdefault(uid, {})[name] = list(blocks)
     return entries
@@ -157,7 +159,7 @@ def restore_managers(managers: Managers | None, files: Mapping[str, bytes], wher
     if managers is None:
         return
     cpu_assignments: dict[Holder, Cpus] = {}
-    memory_assignments: dict[Holder, tuple[Block, ...]] = {}
+    memory_assignments: dict[Holder, tuple[MemoryBlock, ...]] = {}
     if managers.cpu is not None and CPU_STATE in files:
         cpu_assignments = _cpus(managers.cpu, files[CPU_STATE], f"{where}/{CPU_STATE}")
     if managers.memory is not None and MEMORY_STATE in files:
@@ -237,7 +239,9 @@ def _check_cpus(
                 raise _refused(where, f"CPU {cpu} has two owners")
 
 
-def _blocks(manager: MemoryManager, content: bytes, where: str) -> dict[Holder, tuple[Block, ...]]:
+def _blocks(
+    manager: MemoryManager, content: bytes, where: str
+) -> dict[Holder, tuple[MemoryBlock, ...]]:
     checkpoint = _decoded(content, _Memory, where)
     numbers = [number for number in checkpoint.machine if not number.isdecimal() or len(number) > 5]
     if numbers or checkpoint.checksum != _memory_sum(checkpoint):

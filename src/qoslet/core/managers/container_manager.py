@@ -16,8 +16,8 @@ from qoslet.core.api.aggregate import pod_level_set
 from qoslet.core.api.pod import Container, Pod, QosClass
 from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.managers.cpu_assignment import PickOptions
-from qoslet.core.managers.cpu_manager import CpuManager, Holder, Refusal, reserved_cpus
-from qoslet.core.managers.memory_manager import Block, MemoryManager, Reusable, Sizes
+from qoslet.core.managers.cpu_manager import CpuManager, CpuRefusal, Holder, reserved_cpus
+from qoslet.core.managers.memory_manager import MemoryBlock, MemoryManager, Reusable, Sizes
 from qoslet.core.managers.topology_hints import ANY, Hint, Merger
 from qoslet.core.node.manager_config import CPU_OPTIONS
 from qoslet.core.node.node import Node, amount, reserved
@@ -34,14 +34,14 @@ class PodAssignment(Struct, frozen=True):
     """The exclusive CPUs and memory blocks of a pod's containers, by container name."""
 
     cpus: Mapping[str, Cpus] = {}
-    memory: Mapping[str, tuple[Block, ...]] = {}
+    memory: Mapping[str, tuple[MemoryBlock, ...]] = {}
 
 
 class Assignments(Struct, frozen=True):
     """All assignments on a node."""
 
     cpus: Mapping[Holder, Cpus] = {}
-    memory: Mapping[Holder, tuple[Block, ...]] = {}
+    memory: Mapping[Holder, tuple[MemoryBlock, ...]] = {}
 
 
 class _Request(Struct, frozen=True):
@@ -112,7 +112,7 @@ class Managers:
         kubelet = policy.node.kubelet
         self.policy = policy
         self.topology = topology_of(policy)
-        self.refused: dict[str, Refusal] = {}
+        self.refused: dict[str, CpuRefusal] = {}
         self.cpu: CpuManager | None = None
         self.memory: MemoryManager | None = None
         if static_cpus(policy):
@@ -165,7 +165,7 @@ class Managers:
             )
         return requests
 
-    def admit(self, pod: Pod, qos: QosClass) -> PodAssignment | Refusal:
+    def admit(self, pod: Pod, qos: QosClass) -> PodAssignment | CpuRefusal:
         """Assign CPUs and memory to a pod. It keeps its assignment unless its requests changed."""
         requests = self._requests_of(pod, qos)
         self.refused.pop(pod.uid, None)
@@ -252,7 +252,7 @@ class Managers:
             request.name: request.cpus for request in requests if request.cpus
         } and kinds == {request.name: set(request.memory) for request in requests if request.memory}
 
-    def _place(self, uid: str, requests: Sequence[_Request]) -> Refusal | None:
+    def _place(self, uid: str, requests: Sequence[_Request]) -> CpuRefusal | None:
         reuse, reusable = NO_CPUS, Reusable()
         hint = ANY
         if self._by_pod:
@@ -270,14 +270,14 @@ class Managers:
             holder = uid, request.name
             if request.cpus and self.cpu is not None:
                 cpus = self.cpu.allocate(holder, request.cpus, hint, reuse)
-                if isinstance(cpus, Refusal):
+                if isinstance(cpus, CpuRefusal):
                     return cpus
                 reuse = reuse | cpus if request.role == "init" else reuse - cpus
             if request.memory and self.memory is not None:
                 blocks = self.memory.allocate(
                     holder, request.memory, hint, reusable, init_containers
                 )
-                if isinstance(blocks, Refusal):
+                if isinstance(blocks, CpuRefusal):
                     return blocks
                 reusable.note(blocks, request.role == "init")
             if request.role == "init":
@@ -346,7 +346,7 @@ class Managers:
         return ",".join(map(str, sorted({node for block in blocks for node in block.nodes})))
 
 
-_AFFINITY = Refusal(
+_AFFINITY = CpuRefusal(
     "TopologyAffinityError",
     "no set of NUMA nodes that the topology policy accepts has enough free CPUs and memory",
     "lower the requests, move pods, or use topologyManagerPolicy: best-effort",

@@ -33,7 +33,7 @@ def _shared(cpus: str) -> str:
     return f"static policy: CPUs that are not exclusive -> {cpus}"
 
 
-class Refusal(Struct, frozen=True):
+class CpuRefusal(Struct, frozen=True):
     """Why a kubelet would not admit a pod: the reason of its Failed phase, its message, and what
     its owner can do."""
 
@@ -42,24 +42,24 @@ class Refusal(Struct, frozen=True):
     hint: str
 
 
-def _misaligned(asked: int, threads: int) -> Refusal:
-    return Refusal(
+def _misaligned(asked: int, threads: int) -> CpuRefusal:
+    return CpuRefusal(
         "SMTAlignmentError",
         f"{asked} CPUs are not a multiple of the {threads} threads of a core",
         "request whole cores, or disable full-pcpus-only",
     )
 
 
-def _no_cores(asked: int, free: int, threads: int) -> Refusal:
-    return Refusal(
+def _no_cores(asked: int, free: int, threads: int) -> CpuRefusal:
+    return CpuRefusal(
         "SMTAlignmentError",
         f"{asked} CPUs of whole cores requested, {free} free ({threads} threads per core)",
         "request fewer CPUs, or move pods",
     )
 
 
-def _too_few(asked: int, free: int) -> Refusal:
-    return Refusal(
+def _too_few(asked: int, free: int) -> CpuRefusal:
+    return CpuRefusal(
         "UnexpectedAdmissionError",
         f"{asked} exclusive CPUs requested, {free} free",
         "request fewer CPUs, reserve fewer, or move pods",
@@ -150,7 +150,7 @@ class CpuManager:
 
     def allocate(
         self, holder: Holder, asked: int, hint: Hint, reuse: Cpus = NO_CPUS
-    ) -> Cpus | Refusal:
+    ) -> Cpus | CpuRefusal:
         """Assign ``asked`` CPUs to a container, those of the hint's nodes first; a container that
         has CPUs keeps them. ``reuse`` are those of the pod's init containers."""
         uid, name = holder
@@ -173,7 +173,7 @@ class CpuManager:
         self.taken |= near_cpus | rest
         return near_cpus | rest
 
-    def _unaligned(self, asked: int, reuse: Cpus) -> Refusal | None:
+    def _unaligned(self, asked: int, reuse: Cpus) -> CpuRefusal | None:
         """Why full-pcpus-only refuses; cores with a reserved thread do not count as whole."""
         if not self.options.full_pcpus_only:
             return None

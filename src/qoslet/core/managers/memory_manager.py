@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from qoslet.core.managers.cpu_manager import Holder, Refusal
+from qoslet.core.managers.cpu_manager import CpuRefusal, Holder
 from qoslet.core.managers.topology_hints import Hint, NodeSets, bits, narrower, numbers
 from qoslet.core.node.topology import Topology
 from qoslet.core.quantity import canonical, from_int
@@ -48,7 +48,7 @@ class NumaNodeState(Struct, rename={"assignments": "numberOfAssignments", "table
     cells: tuple[int, ...]
 
 
-class Block(Struct, frozen=True, rename={"nodes": "numaAffinity", "resource": "type"}):
+class MemoryBlock(Struct, frozen=True, rename={"nodes": "numaAffinity", "resource": "type"}):
     """A container's reservation: bytes of a resource on a group of nodes."""
 
     nodes: tuple[int, ...]
@@ -97,7 +97,7 @@ class Reusable:
             bits(nodes): size for (nodes, name), size in self._bytes.items() if name == resource
         }
 
-    def note(self, blocks: Sequence[Block], init: bool) -> None:
+    def note(self, blocks: Sequence[MemoryBlock], init: bool) -> None:
         """Record the blocks of a container: those of an init container can be reused, those of
         others use them up."""
         for block in blocks:
@@ -113,17 +113,17 @@ class MemoryManager:
         self._machine = topology, reserved
         self.nodes = node_states(topology, reserved)
         self._sets = NodeSets(self.nodes)
-        self._blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
+        self._blocks: dict[str, dict[str, tuple[MemoryBlock, ...]]] = {}
 
     def knows(self, resource: str) -> bool:
         """Whether the amounts of a resource by NUMA node are known."""
         return any(resource in state.tables for state in self.nodes.values())
 
-    def of(self, uid: str) -> Mapping[str, tuple[Block, ...]]:
+    def of(self, uid: str) -> Mapping[str, tuple[MemoryBlock, ...]]:
         """The blocks of a pod's containers, by name."""
         return self._blocks.get(uid, {})
 
-    def kept(self) -> dict[Holder, tuple[Block, ...]]:
+    def kept(self) -> dict[Holder, tuple[MemoryBlock, ...]]:
         """The blocks of every container."""
         return {
             (uid, name): blocks
@@ -131,7 +131,7 @@ class MemoryManager:
             for name, blocks in containers.items()
         }
 
-    def restore(self, kept: Mapping[Holder, tuple[Block, ...]]) -> None:
+    def restore(self, kept: Mapping[Holder, tuple[MemoryBlock, ...]]) -> None:
         """Replace all reservations by those of an earlier run. Raises KeyError for a node or
         resource that the machine does not have."""
         self.nodes, self._blocks = node_states(*self._machine), {}
@@ -189,7 +189,7 @@ class MemoryManager:
 
     def allocate(
         self, holder: Holder, asked: Sizes, hint: Hint, reuse: Reusable, before: Sequence[str] = ()
-    ) -> tuple[Block, ...] | Refusal:
+    ) -> tuple[MemoryBlock, ...] | CpuRefusal:
         """Reserve the requested bytes on the hint's nodes, or on the best nodes if it names none.
         A container that has blocks keeps them. ``before`` are the init containers before it, whose
         blocks shrink by what is reused."""
@@ -197,9 +197,9 @@ class MemoryManager:
         if name in self.of(uid):
             return self.of(uid)[name]
         nodes = self._nodes(asked, hint, reuse)
-        if isinstance(nodes, Refusal):
+        if isinstance(nodes, CpuRefusal):
             return nodes
-        blocks = tuple(Block(nodes, name, asked[name]) for name in sorted(asked))
+        blocks = tuple(MemoryBlock(nodes, name, asked[name]) for name in sorted(asked))
         for block in blocks:
             reused = reuse.of(nodes, block.resource)
             self._reserve(nodes, block.resource, max(block.size - reused, 0))
@@ -208,7 +208,7 @@ class MemoryManager:
             self._taken_again(uid, block, before)
         return blocks
 
-    def _taken_again(self, uid: str, block: Block, before: Sequence[str]) -> None:
+    def _taken_again(self, uid: str, block: MemoryBlock, before: Sequence[str]) -> None:
         """Shrink the blocks of init containers by the reused bytes, so that none count twice."""
         size = block.size
         for init in before:
@@ -218,11 +218,11 @@ class MemoryManager:
                 if (old.resource, old.nodes) == (block.resource, block.nodes):
                     part = min(size, old.size)
                 size -= part
-                blocks.append(Block(old.nodes, old.resource, old.size - part))
+                blocks.append(MemoryBlock(old.nodes, old.resource, old.size - part))
             if blocks:
                 self._blocks[uid][init] = tuple(blocks)
 
-    def _nodes(self, asked: Sizes, hint: Hint, reuse: Reusable) -> tuple[int, ...] | Refusal:
+    def _nodes(self, asked: Sizes, hint: Hint, reuse: Reusable) -> tuple[int, ...] | CpuRefusal:
         mask, preferred = hint.nodes, hint.preferred
         possible = next(iter(self.hints(asked, reuse).values()), [])
         if mask is None:
@@ -262,7 +262,7 @@ class MemoryManager:
             table.free -= part
             size -= part
 
-    def _unreserve(self, block: Block) -> None:
+    def _unreserve(self, block: MemoryBlock) -> None:
         size = block.size
         for node in block.nodes:
             state = self.nodes[node]
@@ -284,24 +284,24 @@ def _sizes_text(asked: Sizes) -> str:
     return ", ".join(f"{size} bytes of {name}" for name, size in sorted(asked.items()))
 
 
-def _no_room(asked: Sizes) -> Refusal:
-    return Refusal(
+def _no_room(asked: Sizes) -> CpuRefusal:
+    return CpuRefusal(
         "UnexpectedAdmissionError",
         f"no NUMA nodes have room for {_sizes_text(asked)}",
         "request less, reserve less, or move pods",
     )
 
 
-def _scattered(asked: Sizes) -> Refusal:
-    return Refusal(
+def _scattered(asked: Sizes) -> CpuRefusal:
+    return CpuRefusal(
         "UnexpectedAdmissionError",
         f"{_sizes_text(asked)} would fit on the fewest NUMA nodes, but they are in use",
         "request less, or move pods",
     )
 
 
-def _mixed(nodes: tuple[int, ...]) -> Refusal:
-    return Refusal(
+def _mixed(nodes: tuple[int, ...]) -> CpuRefusal:
+    return CpuRefusal(
         "UnexpectedAdmissionError",
         f"NUMA nodes {','.join(map(str, nodes))} are in use, alone or in another group",
         "request less, or move pods",

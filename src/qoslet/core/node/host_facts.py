@@ -58,7 +58,7 @@ Look = Literal["auto", "always", "never"]
 another one."""
 
 
-class Machine:
+class Lookup:
     """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed.
 
     ``described`` tells that the documents are of a machine that this one says nothing about: an API
@@ -178,7 +178,7 @@ def _capacity(faults: Faults, where: str, value: Any) -> Quantity | None:
     return found
 
 
-def capacity(machine: Machine, os: str) -> dict[str, Quantity]:
+def capacity(machine: Lookup, os: str) -> dict[str, Quantity]:
     """The machine's resources, ``pid`` among them on Linux."""
     prefix = "capacity."
     names = [
@@ -228,7 +228,7 @@ def _bytes(faults: Faults, where: str, value: Any) -> int | None:
     return None if found is None else found.value
 
 
-def swap(machine: Machine, os: str) -> int:
+def swap(machine: Lookup, os: str) -> int:
     """Swap capacity in bytes. A qoslet Node that describes the machine and no swap has none."""
     if os == "windows" or ("capacity.memory" in machine.own and not machine.known("swap")):
         return 0
@@ -260,7 +260,7 @@ def kernel_version(text: str | None) -> tuple[int, int] | None:
 
 
 def _hugepage_sizes(
-    machine: Machine, resources: Mapping[str, Quantity], page: int
+    machine: Lookup, resources: Mapping[str, Quantity], page: int
 ) -> tuple[int, ...]:
     """Declared, else those of the capacity, else the machine's or what is assumed."""
     field = "host.hugepageSizes"
@@ -286,7 +286,7 @@ def _hugepage_sizes(
     return tuple(sorted(sizes))
 
 
-def _capacity_is_here(machine: Machine) -> bool:
+def _capacity_is_here(machine: Lookup) -> bool:
     """Whether CPUs and memory may be this machine's: where it is not described, or its capacity was
     taken."""
     return not machine.described or {"capacity.cpu", "capacity.memory"} <= machine.probed
@@ -303,7 +303,7 @@ def _has_rsvd(kernel: str | None) -> bool:
     return older("hugetlb.2MB.rsvd.max", "v1", number) is None
 
 
-def _inferred(machine: Machine, field: str, reader: Reader[Value], attribute: str) -> Value | None:
+def _inferred(machine: Lookup, field: str, reader: Reader[Value], attribute: str) -> Value | None:
     """The field as given, else assumed of a described machine, else probed. ``attribute`` names it
     in what was probed, and the function that assumes it."""
     if machine.known(field) or not machine.described:
@@ -317,7 +317,7 @@ def _inferred(machine: Machine, field: str, reader: Reader[Value], attribute: st
 
 
 def host(
-    machine: Machine, os: str, resources: Mapping[str, Quantity], pinned: bool = False
+    machine: Lookup, os: str, resources: Mapping[str, Quantity], pinned: bool = False
 ) -> HostFacts:
     """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. What is asked of the machine only makes sense for the
     hierarchy that it really has, so details of a declared one are declared or unknown, never
@@ -352,7 +352,7 @@ def host(
     )
 
 
-def _cpus(machine: Machine, declared: bool) -> str | None:
+def _cpus(machine: Lookup, declared: bool) -> str | None:
     """The list of CPUs: as given, else this machine's where its capacity is meant."""
     field = "host.cpus"
     if machine.known(field):
@@ -362,7 +362,7 @@ def _cpus(machine: Machine, declared: bool) -> str | None:
     return machine.noted(field, machine.found().cpus)
 
 
-def _numa(machine: Machine, declared: bool) -> tuple[NumaNode, ...]:
+def _numa(machine: Lookup, declared: bool) -> tuple[NumaNode, ...]:
     """The NUMA nodes, as given; this machine's only where its CPUs and memory are meant."""
     if machine.known("numa"):
         return machine.given("numa", numa_nodes) or ()
@@ -373,7 +373,7 @@ def _numa(machine: Machine, declared: bool) -> tuple[NumaNode, ...]:
     return machine.noted("numa", machine.found().numa) or ()
 
 
-def _layout(machine: Machine, declared: bool, pinned: bool) -> Layout | None:
+def _layout(machine: Lookup, declared: bool, pinned: bool) -> Layout | None:
     """How the CPUs lie: as given, else probed where it matters and the CPUs are this machine's."""
     if machine.known("topology"):
         return machine.given("topology", layout_of)
@@ -384,7 +384,7 @@ def _layout(machine: Machine, declared: bool, pinned: bool) -> Layout | None:
     return machine.noted("topology", machine.found().layout)
 
 
-def runs_systemd(machine: Machine, facts: HostFacts) -> bool | None:
+def runs_systemd(machine: Lookup, facts: HostFacts) -> bool | None:
     """Whether systemd is PID 1, as declared or as found; None: not known."""
     declared = machine.own.get("host.systemd")
     if declared is not None and isinstance(declared[0], bool):

@@ -20,7 +20,7 @@ from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, k
 from qoslet.core.node.documents.reader import Fields, Sources, sort
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
-from qoslet.core.node.host_facts import Machine, Probed
+from qoslet.core.node.host_facts import Lookup, Probed
 from qoslet.core.node.node import DriverName, HostFacts, Node
 from qoslet.core.node.validation import kubelet as validation
 from qoslet.core.problem import Problem
@@ -40,7 +40,7 @@ class _Choice(Struct):
     named: bool = True
 
 
-def _chosen(machine: Machine, flag: str | None, field: str, default: str) -> _Choice:
+def _chosen(machine: Lookup, flag: str | None, field: str, default: str) -> _Choice:
     """The flag's text, else a document's, else the default."""
     if flag is not None:
         place = f"--{field}"
@@ -77,8 +77,8 @@ def _bounded_message(text: str, error: ValueError) -> str:
     return str(error) if len(text) <= 60 else f"{shown(text)} is unknown"
 
 
-def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile:
-    """The profile of release, runtime and form; faults where a name is not known."""
+def _profile(machine: Lookup, flags: Flags, problems: list[Problem]) -> Profile:
+    """The profile of release, runtime and variant; faults where a name is not known."""
     faults = machine.faults
     chosen = _chosen(machine, flags.kubernetes, "kubernetes", kubernetes.DEFAULT)
     release = _release(faults, problems, chosen)
@@ -86,9 +86,9 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
     runtime = _chosen(machine, flags.runtime, "runtime", default)
     # The API writes NAME://VERSION.
     name = runtime.text.replace("://", "-", 1)
-    form = _form(machine, flags)
+    variant = _memory_qos_variant(machine, flags)
     try:
-        return kubernetes.resolve(release, name, form, named=chosen.named)
+        return kubernetes.resolve(release, name, variant, named=chosen.named)
     except ValueError as error:
         if runtime.flag or "runtime" in machine.own:
             hint = "such as runc-1.4.0, crun-1.23 or containerd-2.2.0+runc-1.4.0"
@@ -97,11 +97,11 @@ def _profile(machine: Machine, flags: Flags, problems: list[Problem]) -> Profile
             hint = "name the runtime with --runtime"
             message = f"{_bounded_message(name, error)}; qoslet assumes {default}"
             problems.append(Problem("warning", runtime.where, message, hint))
-        return kubernetes.resolve(release, default, form, named=chosen.named)
+        return kubernetes.resolve(release, default, variant, named=chosen.named)
 
 
-def _form(machine: Machine, flags: Flags) -> str | None:
-    """The form of Memory QoS that is asked for by name."""
+def _memory_qos_variant(machine: Lookup, flags: Flags) -> str | None:
+    """The variant of Memory QoS that is asked for by name."""
     if flags.memory_qos is None:
         return machine.given("memoryQos", _memory_qos)
     machine.origins["memoryQos"] = "--memory-qos"
@@ -113,7 +113,7 @@ def _memory_qos(faults: Faults, where: str, value: Any) -> str | None:
 
 
 def _driver(
-    machine: Machine,
+    machine: Lookup,
     os: str,
     facts: HostFacts,
     kubelet: Fields | None,
@@ -178,7 +178,7 @@ def _name(faults: Faults, where: str, value: Any) -> str | None:
     return found
 
 
-def _node_name(machine: Machine, flags: Flags) -> str | None:
+def _node_name(machine: Lookup, flags: Flags) -> str | None:
     """The flag's name, else that of a document."""
     if flags.node_name is None:
         return machine.given("metadata.name", _name)
@@ -193,7 +193,7 @@ def _isolation(faults: Faults, flags: Flags) -> Literal["process", "hyperv"] | N
     return None if found is None else "hyperv" if found == "hyperv" else "process"
 
 
-def _said_allocatable(machine: Machine) -> Quantities:
+def _reported_allocatable(machine: Lookup) -> Quantities:
     """status.allocatable of the API's Node."""
     prefix = "allocatable."
     given = {
@@ -239,7 +239,7 @@ def _pins(found: KubeletRead) -> bool:
     return "static" in (str(policy).lower() for policy in policies)
 
 
-def _system(machine: Machine, forced: System | None) -> tuple[System, bool]:
+def _system(machine: Lookup, forced: System | None) -> tuple[System, bool]:
     """The operating system of the node, and whether the documents describe one of another."""
     named: System | None = machine.given("os", _os)
     os: System = forced or named or "linux"
@@ -283,7 +283,7 @@ def node_from(
     sources = _sources(faults, documents, flags)
     given = overrides(faults, flags)
     configured = {**(sources.kubelet or {}), **given}
-    machine = Machine(faults, sources, probe, _look(faults, flags, acts), configured)
+    machine = Lookup(faults, sources, probe, _look(faults, flags, acts), configured)
     problems = list(sources.problems)
     found = _kubelet_read(faults, sources, given)
     rules = _profile(machine, flags, problems)
@@ -309,7 +309,7 @@ def node_from(
         probed=tuple(sorted(machine.probed)),
         assumed=tuple(sorted(machine.assumed, key=lambda one: one.field)),
         origins={**machine.origins, **found.origins},
-        status_allocatable=_said_allocatable(machine),
+        status_allocatable=_reported_allocatable(machine),
     )
     validation.faults_of(faults, node, found)
     faults.check()

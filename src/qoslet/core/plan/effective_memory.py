@@ -32,7 +32,7 @@ _ATTRIBUTE = {"memory.min": "min", "memory.low": "low"}
 _FILES = ("memory.min", "memory.low", "memory.high", "memory.max")
 
 
-class Standing(Struct, frozen=True):
+class FullNodeCgroup(Struct, frozen=True):
     """A planned group on a full node. ``usage`` and the claims are bytes, ``binds`` is the limit
     that the group meets first if no other uses any memory; ``cut`` is the ancestor by which a
     claim is worth less than it says, by file; ``asked`` is what the group would use without the
@@ -64,7 +64,7 @@ def recursive(host: HostFacts) -> bool:
     return host.hierarchy == "v2" and "memory_recursiveprot" in host.mounts
 
 
-def standings(plan: Plan) -> dict[str, Standing]:
+def standings(plan: Plan) -> dict[str, FullNodeCgroup]:
     """Every group of the plan but sandboxes, by ``key_of``; empty without cgroup v2."""
     node = plan.node
     if node.hierarchy != "v2" or node.os != "linux":
@@ -86,7 +86,7 @@ def standings(plan: Plan) -> dict[str, Standing]:
         if kept.protected > claim.usage:
             worth[key] = EffectiveMemory(min(kept.hard, claim.usage), min(kept.soft, claim.usage))
     cuts = {(one.path, one.file): one for one in tree.overcommits()}
-    found: dict[str, Standing] = {}
+    found: dict[str, FullNodeCgroup] = {}
     for path in sorted(claims, key=lambda one: one.count("/")):
         above = found.get(path.rpartition("/")[0])
         binds = tightest_limit(
@@ -94,7 +94,7 @@ def standings(plan: Plan) -> dict[str, Standing]:
         )
         cut = _cut(cuts, path, above) if cuts else _NOT_CUT
         full = filled[path]
-        found[path] = Standing(claims[path], worth[path], binds, cut, full.asked, full.limit)
+        found[path] = FullNodeCgroup(claims[path], worth[path], binds, cut, full.asked, full.limit)
     return {path: found[path] for path in claims}
 
 
@@ -119,7 +119,7 @@ _NOT_CUT: Mapping[str, Overcommit] = {}
 
 
 def _cut(
-    cuts: Mapping[tuple[str, str], Overcommit], path: str, above: Standing | None
+    cuts: Mapping[tuple[str, str], Overcommit], path: str, above: FullNodeCgroup | None
 ) -> Mapping[str, Overcommit]:
     """The highest ancestor that holds less than is claimed below it, by file."""
     if above is not None:

@@ -24,7 +24,7 @@ from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
 
 if TYPE_CHECKING:
     from qoslet.core.managers.container_manager import Assignments, Managers
-    from qoslet.core.managers.cpu_manager import Refusal
+    from qoslet.core.managers.cpu_manager import CpuRefusal
     from qoslet.core.workload.process_spec import PodSpec
 
 
@@ -40,7 +40,7 @@ class PodGroups(Struct, frozen=True, gc=False):
     groups: tuple[Cgroup, ...]
     problems: tuple[Problem, ...]
     others: frozenset[str] = frozenset()
-    refused: Refusal | None = None
+    refused: CpuRefusal | None = None
     """Why the CPU, memory or topology manager would not admit it; it has no place then."""
 
 

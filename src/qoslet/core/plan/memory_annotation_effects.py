@@ -15,7 +15,7 @@ from qoslet.core.api.memory_annotations import (
     OOM_GROUP,
     PREFIX,
     PROTECTION,
-    Finding,
+    AnnotationFinding,
     keys_of,
 )
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
@@ -47,19 +47,19 @@ def guard_mode(policy: NodePolicy, pod: Pod) -> GuardMode | None:
         return None
     if pod.memory.guard is not None:
         return GuardMode(pod.memory.guard, "annotation", f"annotation {PREFIX}{GUARD}")
-    form = policy.memory_qos
-    why = "without Memory QoS" if form == "off" else f"with Memory QoS {form}"
+    variant = policy.memory_qos
+    why = "without Memory QoS" if variant == "off" else f"with Memory QoS {variant}"
     because = f"the default {why}; --guard overrides it"
-    return GuardMode(default_mode(form), "default", with_refusals(because, refused(pod, GUARD)))
+    return GuardMode(default_mode(variant), "default", with_refusals(because, refused(pod, GUARD)))
 
 
-def refused(pod: Pod, *names: str) -> tuple[Finding, ...]:
+def refused(pod: Pod, *names: str) -> tuple[AnnotationFinding, ...]:
     """The annotations that were refused of those ``names``."""
     keys, found = {PREFIX + name for name in names}, pod.memory.findings
     return tuple(one for one in found if one.severity == "error" and one.key in keys)
 
 
-def with_refusals(because: str, findings: Iterable[Finding]) -> str:
+def with_refusals(because: str, findings: Iterable[AnnotationFinding]) -> str:
     """A reason, with the annotations that would have decided otherwise."""
     return "; ".join(
         [because, *(f"annotation {one.key} is rejected: {one.message}" for one in findings)]

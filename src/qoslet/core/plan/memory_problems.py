@@ -36,7 +36,7 @@ def memory_problems(
     """The rows about a node, ``node`` naming it, with its groups above the pods."""
     if policy.memory_qos == "off":
         return
-    yield from _forms(policy, node, totals)
+    yield from _of_variant(policy, node, totals)
     yield from _levels(policy, totals, upper)
     for group in upper:
         yield from _walled(policy, group.name, group.settings)
@@ -52,24 +52,24 @@ _UNSTALLED = {
 """Form to what helps against a stall, those with a default factor as 1.36."""
 
 
-def _forms(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Problem]:
-    """Traps of the form itself."""
-    form = policy.memory_qos
+def _of_variant(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Problem]:
+    """Traps of the variant of Memory QoS in force."""
+    variant = policy.memory_qos
     if totals.throttled:
         yield Problem(
             "warning",
             node,
             f"{_containers(totals.throttled)} with memory.high: one that outpaces reclaim stalls instead of being OOM-killed",
-            _UNSTALLED.get(form, _UNSTALLED["1.36"]),
+            _UNSTALLED.get(variant, _UNSTALLED["1.36"]),
         )
-    if form == "1.36" and policy.reservation == "TieredReservation" and totals.soft:
+    if variant == "1.36" and policy.reservation == "TieredReservation" and totals.soft:
         yield Problem(
             "warning",
             node,
             "memory.low of Burstable pods has no effect: kubepods has none, and every ancestor limits protection",
             "Kubernetes 1.37 also writes memory.low of kubepods (see --memory-qos 1.37)",
         )
-    if form in ("1.27", "1.36") and totals.best_effort:
+    if variant in ("1.27", "1.36") and totals.best_effort:
         yield Problem(
             "info",
             node,

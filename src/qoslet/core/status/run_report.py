@@ -18,7 +18,7 @@ TOLERANCE = 5.0
 """Points of the machine's CPU by which got and expected may differ."""
 
 
-class Got(Struct, frozen=True):
+class ReceivedResources(Struct, frozen=True):
     """A container over the whole run. CPU is in percent of the machine, ``throttled`` in
     seconds; None means unknown."""
 
@@ -41,7 +41,7 @@ class Report(Struct, frozen=True):
 
     seconds: float
     cores: float
-    containers: tuple[Got, ...]
+    containers: tuple[ReceivedResources, ...]
     elsewhere: float = 0.0
 
     @property
@@ -116,12 +116,12 @@ def _top_seconds(snapshot: Snapshot) -> float:
 
 def _got(
     row: GroupRow, before: GroupRow | None, expected: float | None, seconds: float, cores: float
-) -> Got:
+) -> ReceivedResources:
     """One container's CPU over the time measured."""
     if before is None or before.identity != row.identity or seconds <= 0:
-        return Got(row)
+        return ReceivedResources(row)
     cpu = _less(row.cpu_seconds, before.cpu_seconds)
-    return Got(
+    return ReceivedResources(
         row=row,
         cpu=None if cpu is None else 100 * cpu / seconds / cores,
         expected=None if expected is None else 100 * expected / cores,

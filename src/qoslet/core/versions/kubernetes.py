@@ -66,7 +66,7 @@ class ReleaseBehaviour(Struct, frozen=True):
     fail_cgroup_v1: bool = False
 
 
-class Row(Struct, frozen=True):
+class ReleaseChange(Struct, frozen=True):
     """One change: the first minor in which a choice has a value, and the evidence. ``since`` is 0
     for what the design documents say: that is of no release."""
 
@@ -80,61 +80,85 @@ class Row(Struct, frozen=True):
 _CM = "pkg/kubelet/cm"
 _KURT = "pkg/kubelet/kuberuntime"
 
-ROWS: tuple[Row, ...] = (
-    Row(8, "hugepages", "pod", "documented", "gate HugePages; kubernetes PR 53672"),
-    Row(10, "quota_off", "unlimited", "documented", "1.10 changelog, PR 61294"),
-    Row(10, "windows", "1.10", "read", f"{_KURT}/kuberuntime_container_windows.go, 1.15 and 1.16"),
-    Row(11, "qos_reserved_gate", True, "documented", "1.11 changelog, PR 62509"),
-    Row(14, "critical_oom", "critical", "read", "pkg/kubelet/qos/policy.go of 1.18, PR 73758"),
-    Row(16, "qos_counts_init", True, "documented", "1.16 changelog, PR 75223"),
-    Row(18, "hugepages", "container", "read", f"{_KURT} of 1.18: every host size is sent"),
-    Row(18, "windows", "1.18", "documented", "kubernetes PR 86101: only cpu_maximum is sent"),
-    Row(19, "cgroup_v2", True, "documented", "1.19 changelog, PR 85218; KEP-2254"),
-    Row(20, "guaranteed_oom", -997, "documented", "kubernetes PR 71269"),
-    Row(20, "pod_shares_max", 262144, "documented", f"PR 93248; {_CM}/helpers_linux.go"),
-    Row(22, "critical_oom", "node-critical", "documented", "1.22 changelog, PR 99729"),
-    Row(22, "memory_qos", "1.22", "read", "KEP-2570 alpha; 1.22 and 1.25 sources"),
-    Row(22, "throttling_factor", 0.8, "read", "KEP-2570 alpha"),
-    Row(22, "swap", "legacy", "read", f"KEP-2400 alpha; {_KURT} of 1.23"),
-    Row(23, "sandbox_resources", True, "documented", "CRI 0.23 LinuxPodSandboxConfig, PR 104886"),
-    Row(24, "container_shares_max", 262144, "documented", "1.24 changelog, PR 106570"),
-    Row(26, "zero_cpu_request", "minimum", "executed", f"{_KURT} calculateLinuxResources"),
-    Row(27, "memory_qos", "1.27", "read", "KEP-2570 alpha 2; 1.27 source"),
-    Row(27, "throttling_factor", 0.9, "read", "KEP-2570 alpha 2; 1.27 source"),
-    Row(27, "windows", "1.27", "documented", "1.27 changelog, PR 114231: of all processors"),
-    Row(28, "hugepages_of", "sums", "inferred", f"{_CM}/helpers_linux.go, between 1.27 and 1.36"),
-    Row(28, "init_declares", True, "inferred", f"{_CM}/helpers_linux.go, PR 115367"),
-    Row(28, "oom_group", True, "read", f"{_KURT} of 1.28"),
-    Row(28, "sidecars", True, "documented", "KEP-753, gate SidecarContainers"),
-    Row(28, "swap", "1.28", "read", f"KEP-2400 beta 1; {_KURT} of 1.28"),
-    Row(29, "rsvd", True, "inferred", "vendored runc 1.1.10: hugetlb reservations"),
-    Row(30, "swap", "1.30", "documented", "KEP-2400 beta 2, PR 122745: UnlimitedSwap dropped"),
-    Row(31, "swap", "1.31", "documented", "1.31 changelog, PR 125277: not for critical pods"),
-    Row(32, "compressible", True, "documented", "enforceNodeAllocatable *-compressible"),
-    Row(32, "kubepods_cpuset", True, "documented", "1.32 changelog, PR 125923"),
-    Row(32, "sidecar_oom", True, "inferred", "pkg/kubelet/qos/policy.go, 1.32 or 1.33"),
-    Row(32, "single_process_option", True, "documented", "1.32 changelog, PR 126096"),
-    Row(
+ROWS: tuple[ReleaseChange, ...] = (
+    ReleaseChange(8, "hugepages", "pod", "documented", "gate HugePages; kubernetes PR 53672"),
+    ReleaseChange(10, "quota_off", "unlimited", "documented", "1.10 changelog, PR 61294"),
+    ReleaseChange(
+        10, "windows", "1.10", "read", f"{_KURT}/kuberuntime_container_windows.go, 1.15 and 1.16"
+    ),
+    ReleaseChange(11, "qos_reserved_gate", True, "documented", "1.11 changelog, PR 62509"),
+    ReleaseChange(
+        14, "critical_oom", "critical", "read", "pkg/kubelet/qos/policy.go of 1.18, PR 73758"
+    ),
+    ReleaseChange(16, "qos_counts_init", True, "documented", "1.16 changelog, PR 75223"),
+    ReleaseChange(
+        18, "hugepages", "container", "read", f"{_KURT} of 1.18: every host size is sent"
+    ),
+    ReleaseChange(
+        18, "windows", "1.18", "documented", "kubernetes PR 86101: only cpu_maximum is sent"
+    ),
+    ReleaseChange(19, "cgroup_v2", True, "documented", "1.19 changelog, PR 85218; KEP-2254"),
+    ReleaseChange(20, "guaranteed_oom", -997, "documented", "kubernetes PR 71269"),
+    ReleaseChange(20, "pod_shares_max", 262144, "documented", f"PR 93248; {_CM}/helpers_linux.go"),
+    ReleaseChange(22, "critical_oom", "node-critical", "documented", "1.22 changelog, PR 99729"),
+    ReleaseChange(22, "memory_qos", "1.22", "read", "KEP-2570 alpha; 1.22 and 1.25 sources"),
+    ReleaseChange(22, "throttling_factor", 0.8, "read", "KEP-2570 alpha"),
+    ReleaseChange(22, "swap", "legacy", "read", f"KEP-2400 alpha; {_KURT} of 1.23"),
+    ReleaseChange(
+        23, "sandbox_resources", True, "documented", "CRI 0.23 LinuxPodSandboxConfig, PR 104886"
+    ),
+    ReleaseChange(24, "container_shares_max", 262144, "documented", "1.24 changelog, PR 106570"),
+    ReleaseChange(
+        26, "zero_cpu_request", "minimum", "executed", f"{_KURT} calculateLinuxResources"
+    ),
+    ReleaseChange(27, "memory_qos", "1.27", "read", "KEP-2570 alpha 2; 1.27 source"),
+    ReleaseChange(27, "throttling_factor", 0.9, "read", "KEP-2570 alpha 2; 1.27 source"),
+    ReleaseChange(
+        27, "windows", "1.27", "documented", "1.27 changelog, PR 114231: of all processors"
+    ),
+    ReleaseChange(
+        28, "hugepages_of", "sums", "inferred", f"{_CM}/helpers_linux.go, between 1.27 and 1.36"
+    ),
+    ReleaseChange(28, "init_declares", True, "inferred", f"{_CM}/helpers_linux.go, PR 115367"),
+    ReleaseChange(28, "oom_group", True, "read", f"{_KURT} of 1.28"),
+    ReleaseChange(28, "sidecars", True, "documented", "KEP-753, gate SidecarContainers"),
+    ReleaseChange(28, "swap", "1.28", "read", f"KEP-2400 beta 1; {_KURT} of 1.28"),
+    ReleaseChange(29, "rsvd", True, "inferred", "vendored runc 1.1.10: hugetlb reservations"),
+    ReleaseChange(
+        30, "swap", "1.30", "documented", "KEP-2400 beta 2, PR 122745: UnlimitedSwap dropped"
+    ),
+    ReleaseChange(
+        31, "swap", "1.31", "documented", "1.31 changelog, PR 125277: not for critical pods"
+    ),
+    ReleaseChange(32, "compressible", True, "documented", "enforceNodeAllocatable *-compressible"),
+    ReleaseChange(32, "kubepods_cpuset", True, "documented", "1.32 changelog, PR 125923"),
+    ReleaseChange(32, "sidecar_oom", True, "inferred", "pkg/kubelet/qos/policy.go, 1.32 or 1.33"),
+    ReleaseChange(32, "single_process_option", True, "documented", "1.32 changelog, PR 126096"),
+    ReleaseChange(
         34,
         "pod_level_hugepages",
         True,
         "read",
         "PR 131089: they are defaulted, containers get them",
     ),
-    Row(35, "fail_cgroup_v1", True, "documented", "KEP-5573 failCgroupV1"),
-    Row(36, "memory_qos", "1.36", "executed", "KEP-2570 alpha 3; kubelet 1.36.2"),
-    Row(37, "memory_qos", "1.37", "inferred", "KEP-2570 beta, PRs 140267 138903 138139"),
-    Row(37, "throttling_factor", None, "documented", "KEP-2570 beta: no default factor"),
-    Row(37, "pod_level_limits", True, "read", "gate PodLevelResourcesFixDefaulting, on; PR 140514"),
-    Row(37, "empty_pod_level", False, "read", "gate PodLevelResourcesFixKubeletQOSClass, on"),
+    ReleaseChange(35, "fail_cgroup_v1", True, "documented", "KEP-5573 failCgroupV1"),
+    ReleaseChange(36, "memory_qos", "1.36", "executed", "KEP-2570 alpha 3; kubelet 1.36.2"),
+    ReleaseChange(37, "memory_qos", "1.37", "inferred", "KEP-2570 beta, PRs 140267 138903 138139"),
+    ReleaseChange(37, "throttling_factor", None, "documented", "KEP-2570 beta: no default factor"),
+    ReleaseChange(
+        37, "pod_level_limits", True, "read", "gate PodLevelResourcesFixDefaulting, on; PR 140514"
+    ),
+    ReleaseChange(
+        37, "empty_pod_level", False, "read", "gate PodLevelResourcesFixKubeletQOSClass, on"
+    ),
 )
 
 
-def _designed(choice: str, value: object, source: str) -> Row:
-    return Row(0, choice, value, "documented", source)
+def _designed(choice: str, value: object, source: str) -> ReleaseChange:
+    return ReleaseChange(0, choice, value, "documented", source)
 
 
-DESIGN_ROWS: tuple[Row, ...] = (
+DESIGN_ROWS: tuple[ReleaseChange, ...] = (
     _designed("memory_qos", "design", "KEP-2570 Alpha v1.27: min and high of all classes"),
     _designed("throttling_factor", 0.9, "KEP-2570 Alpha v1.27"),
     _designed("limit_alone", "nothing", "KEP-2570 Alpha v1.27, Burstable case III: request 0"),
@@ -213,7 +237,7 @@ def minor_of(text: str) -> str:
     return f"1.{minor}"
 
 
-def rows_of(kubernetes: str) -> list[Row]:
+def rows_of(kubernetes: str) -> list[ReleaseChange]:
     """The rows that make a profile, the deciding one of a choice last."""
     if kubernetes == "design":
         return [*ROWS, *DESIGN_ROWS]
@@ -221,7 +245,7 @@ def rows_of(kubernetes: str) -> list[Row]:
     return [row for row in ROWS if row.since <= minor]
 
 
-def evidence(kubernetes: str, choice: str) -> Row | None:
+def evidence(kubernetes: str, choice: str) -> ReleaseChange | None:
     """The row that sets a choice; None if it is as in 1.6."""
     last = None
     for row in rows_of(kubernetes):

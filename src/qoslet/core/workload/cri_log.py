@@ -15,7 +15,7 @@ FULL, PARTIAL = b"F", b"P"
 STREAMS = (b"stdout", b"stderr")
 
 
-class Entry(Struct, frozen=True):
+class LogEntry(Struct, frozen=True):
     """One entry. ``at`` is its time as it stands in the log; ``partial``: the line goes on."""
 
     at: bytes
@@ -62,7 +62,7 @@ def _pieces(at: bytes, stream: bytes, data: bytes) -> bytes:
     return b"".join(head + piece + b"\n" for piece in found)
 
 
-def parse(line: bytes) -> Entry | None:
+def parse(line: bytes) -> LogEntry | None:
     """An entry without its newline; None where it is none, such as one that was torn."""
     parts = line.split(b" ", 3)
     if len(parts) != 4 or parts[1] not in STREAMS or not parts[2]:
@@ -71,7 +71,7 @@ def parse(line: bytes) -> Entry | None:
     tag = tags.split(b":", 1)[0]
     if tag not in (FULL, PARTIAL) or not at[:4].isdigit() or b"T" not in at:
         return None
-    return Entry(at, stream, tag == PARTIAL, text)
+    return LogEntry(at, stream, tag == PARTIAL, text)
 
 
 def path_of(key: str, uid: str) -> str:

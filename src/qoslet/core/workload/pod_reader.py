@@ -1,6 +1,6 @@
 """A pod document as containers to start, and what of it cannot be honoured.
 
-A ``PodReader`` looks at every field of the pod: it becomes part of a ``ProcessSpec``, or concerns
+A ``WorkloadReader`` looks at every field of the pod: it becomes part of a ``ProcessSpec``, or concerns
 others (the scheduler, the API server), or is named in a problem row. Nothing is dropped silently.
 ``read`` makes plain processes of it; ``image_spec`` containers of images.
 
@@ -82,7 +82,7 @@ class PodReading(Struct):
     gated: list[tuple[str, str]] = []
 
 
-class PodReader:
+class WorkloadReader:
     """Reads one pod. What its containers come to is a subclass's: ``add_container``."""
 
     pod_fields = frozenset(_POD_NAMES.split())
@@ -262,10 +262,10 @@ def read(
     )
 
 
-class ProcessReader(PodReader):
+class ProcessReader(WorkloadReader):
     """Reads a pod as processes on this host's file system."""
 
-    pod_fields = PodReader.pod_fields | {"imagePullSecrets"}
+    pod_fields = WorkloadReader.pod_fields | {"imagePullSecrets"}
     hint = "use a container runtime, or remove it from the manifest"
 
     def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:

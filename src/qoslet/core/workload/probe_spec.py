@@ -209,7 +209,11 @@ def _port(asked: Mapping[str, Any], raw: Mapping[str, Any], below: str) -> int:
         else:
             # a number in quotes is one where no port has that name
             if not given.isdecimal():
-                raise BadProbe(below, f"no port of the container is named {given!r}", "name it")
+                raise BadProbe(
+                    below,
+                    f"no port of the container is named {given!r}",
+                    "name the port in the container's ports, or use its number",
+                )
             given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= 65535:
         raise BadProbe(below, f"{given!r} is not a port", "a number from 1 to 65535, or a name")

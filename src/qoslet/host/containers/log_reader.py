@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import MsgspecError, Struct
 
-from qoslet.core.workload.cri_log import Entry, parse
+from qoslet.core.workload.cri_log import LogEntry, parse
 from qoslet.host.containers.log_files import rotated
 from qoslet.host.containers.records import RECORD, read_record
 
@@ -76,7 +76,7 @@ class Tail:
         self._rest = b""
         self._parts = sorted(rotated(path))
 
-    def more(self) -> Iterator[Entry]:
+    def more(self) -> Iterator[LogEntry]:
         """The entries since the last call; what is no entry is left out."""
         while True:
             data = os.read(self._file, CHUNK) if self._file >= 0 else b""

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from qoslet.core.workload.oci.image import (
     DOCUMENT_BYTES,
-    Configuration,
     Descriptor,
     Execution,
+    ImageConfiguration,
     Manifest,
     configuration_of,
     index_of,
@@ -263,7 +263,7 @@ class Image(Struct, frozen=True):
     layout: Layout
     digest: str
     manifest: Manifest
-    configuration: Configuration
+    configuration: ImageConfiguration
 
     @property
     def execution(self) -> Execution:

@@ -18,7 +18,7 @@ from qoslet.core.workload.oci.image import architecture_of
 from qoslet.core.workload.security.seccomp import (
     LOCALHOST,
     RUNTIME_DEFAULT,
-    Machine,
+    SeccompHost,
     localhost_filter,
     path_fault,
     runtime_filter,
@@ -55,7 +55,7 @@ def load_filter(
     container's capabilities, with ``CAP_``. Raises ValueError, OSError."""
     if profile == RUNTIME_DEFAULT:
         system = os.uname()
-        machine = Machine(architecture_of(system.machine), system.release, bounding)
+        machine = SeccompHost(architecture_of(system.machine), system.release, bounding)
         try:
             return runtime_filter(_document(distribution), machine)
         except ValueError as error:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from qoslet.core.api.schema import encode_json
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.render.documents.plan import API_VERSION, Document, node_block
+from qoslet.render.documents.sarif import LEVELS, sarif_log
 from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import printable
-from qoslet.version import VERSION
 
 if TYPE_CHECKING:
     from qoslet.core.audit.events import FindingEvent
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from qoslet.core.audit.repairs import NotRepaired
     from qoslet.core.reconcile.steps import Outcome
     from qoslet.core.resources.cgroup_tree import Plan
-
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 class Repair(Protocol):
@@ -141,18 +139,11 @@ def event_line(at: float, event: FindingEvent) -> bytes:
 
 def sarif_document(report: AuditReport) -> Document:
     """The findings as a SARIF log; cgroups are logical locations, as they are no source files."""
-    rules = [
+    rules: list[Document] = [
         {"id": verdict, "shortDescription": {"text": meaning}}
         for verdict, meaning in MEANINGS.items()
     ]
-    driver = {"name": "qoslet audit", "version": VERSION, "rules": rules}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {"tool": {"driver": driver}, "results": [_result(one) for one in report.findings]}
-        ],
-    }
+    return sarif_log("audit", rules, [_result(one) for one in report.findings])
 
 
 def _result(one: Finding) -> Document:
@@ -160,7 +151,7 @@ def _result(one: Finding) -> Document:
     text = printable(". ".join(filter(None, (one.message, one.hint))))
     return {
         "ruleId": one.verdict,
-        "level": _LEVELS[one.severity],
+        "level": LEVELS[one.severity],
         "message": {"text": text},
         "locations": [
             {

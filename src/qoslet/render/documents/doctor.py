@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from qoslet.core.node.doctor.checks import can_write
 
 if TYPE_CHECKING:
-    from qoslet.core.node.doctor.checks import Finding
+    from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.machine import Machine
 
 
-def doctor_document(machine: Machine, rows: list[Finding]) -> dict[str, object]:
+def doctor_document(machine: Machine, rows: list[DoctorFinding]) -> dict[str, object]:
     """The answer for programs."""
     return {
         "apiVersion": "qoslet/v1",

@@ -16,7 +16,7 @@ from qoslet.render.documents.plan import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qoslet.core.explain.explain import Explanation, Group, Value
+    from qoslet.core.explain.explain import ExplainedCgroup, Explanation, Value
     from qoslet.core.explain.live_value import LiveValue
 
     Live = Mapping[tuple[str, str], LiveValue]
@@ -48,7 +48,7 @@ def explanation_document(explanation: Explanation, live: Live | None = None) -> 
     }
 
 
-def _group(group: Group, properties: Properties, live: Live | None) -> Document:
+def _group(group: ExplainedCgroup, properties: Properties, live: Live | None) -> Document:
     cgroup = group.cgroup
     return {
         "name": cgroup.name,

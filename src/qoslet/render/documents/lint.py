@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.lint.rule import rules
 from qoslet.render.documents.plan import API_VERSION, Document
+from qoslet.render.documents.sarif import LEVELS, sarif_log
 from qoslet.render.terminal import printable
-from qoslet.version import VERSION
 
 if TYPE_CHECKING:
-    from qoslet.core.lint.lint import Finding, LintReport
-
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+    from qoslet.core.lint.lint import LintFinding, LintReport
 
 
 def lint_document(report: LintReport) -> Document:
@@ -27,7 +25,7 @@ def lint_document(report: LintReport) -> Document:
     }
 
 
-def _row(one: Finding) -> Document:
+def _row(one: LintFinding) -> Document:
     return {
         "id": one.id,
         "severity": one.severity,
@@ -44,27 +42,20 @@ def _row(one: Finding) -> Document:
 
 def sarif_document(report: LintReport) -> Document:
     """The findings as a SARIF log, with all rules."""
-    described = [
+    described: list[Document] = [
         {
             "id": rule.id,
             "shortDescription": {"text": rule.title},
             "fullDescription": {"text": rule.why},
             "help": {"text": f"{rule.fix} Source: {rule.source}"},
-            "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+            "defaultConfiguration": {"level": LEVELS[rule.severity]},
         }
         for rule in rules().values()
     ]
-    driver = {"name": "qoslet lint", "version": VERSION, "rules": described}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {"tool": {"driver": driver}, "results": [_result(one) for one in report.findings]}
-        ],
-    }
+    return sarif_log("lint", described, [_result(one) for one in report.findings])
 
 
-def _result(one: Finding) -> Document:
+def _result(one: LintFinding) -> Document:
     file, place = file_of(one), printable(one.where)
     location: Document = {
         "logicalLocations": [
@@ -78,7 +69,7 @@ def _result(one: Finding) -> Document:
         }
     row: Document = {
         "ruleId": one.id,
-        "level": _LEVELS[one.severity],
+        "level": LEVELS[one.severity],
         "message": {"text": printable(f"{place}: {one.message}. {one.hint}")},
         "locations": [location],
         "partialFingerprints": {"qoslet/v1": f"{one.id}:{place}"},
@@ -89,7 +80,7 @@ def _result(one: Finding) -> Document:
     return row
 
 
-def file_of(finding: Finding) -> str:
+def file_of(finding: LintFinding) -> str:
     """The file that a finding is in; empty for standard input."""
     name = finding.where.partition(": ")[0]
     return "" if name == "stdin" else name
@@ -127,7 +118,7 @@ def junit_document(report: LintReport) -> bytes:
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + text + b"\n"
 
 
-def _fails(one: Finding) -> bool:
+def _fails(one: LintFinding) -> bool:
     return one.severity != "info" and one.suppressed is None
 
 

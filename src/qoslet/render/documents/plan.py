@@ -19,7 +19,7 @@ from qoslet.core.resources.pod_template import is_windows
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod, Quantities
-    from qoslet.core.plan.effective_memory import Standing
+    from qoslet.core.plan.effective_memory import FullNodeCgroup
     from qoslet.core.plan.memory_annotation_effects import GuardMode
     from qoslet.core.problem import Problem
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
@@ -92,7 +92,7 @@ class Properties:
 
 
 def _setting(
-    setting: Setting, properties: Properties, standing: Standing | None = None
+    setting: Setting, properties: Properties, standing: FullNodeCgroup | None = None
 ) -> Document:
     row: Document = {
         "file": setting.file,
@@ -112,7 +112,7 @@ def _setting(
     return row
 
 
-def _binds(standing: Standing) -> Document | None:
+def _binds(standing: FullNodeCgroup) -> Document | None:
     first = standing.binds
     if first is None:
         return None
@@ -120,7 +120,7 @@ def _binds(standing: Standing) -> Document | None:
 
 
 def cgroup_block(
-    cgroup: Cgroup, properties: Properties, standing: Standing | None = None
+    cgroup: Cgroup, properties: Properties, standing: FullNodeCgroup | None = None
 ) -> Document:
     """One row of ``cgroups``; with a standing, what its memory values are worth."""
     pod, container = cgroup.pod, cgroup.container
@@ -137,7 +137,7 @@ def cgroup_block(
     }
 
 
-def standings_of(plan: Plan) -> Mapping[str, Standing]:
+def standings_of(plan: Plan) -> Mapping[str, FullNodeCgroup]:
     """What the memory values are worth; empty where Memory QoS is off."""
     if node_policy(plan.node).memory_qos == "off":
         return {}

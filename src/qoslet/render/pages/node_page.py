@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qoslet.core.audit.finding import AuditReport
 
 
-class Column(Struct, frozen=True):
+class PageColumn(Struct, frozen=True):
     """A column of the table: its title, the key by which the server sorts, its cell, and a longer
     title where the short one needs it."""
 
@@ -36,25 +36,25 @@ def throttled_share(pod: PodView, seconds: float) -> float | None:
 
 
 COLUMNS = (
-    Column("CPU", lambda pod, _: cores(pod.row.cpu), "cpu", "CPU in cores"),
-    Column("request", lambda pod, _: cores(pod.row.cpu_request), "", "CPU request in cores"),
-    Column("limit", lambda pod, _: cores(pod.row.cpu_limit), "", "CPU limit in cores"),
-    Column(
+    PageColumn("CPU", lambda pod, _: cores(pod.row.cpu), "cpu", "CPU in cores"),
+    PageColumn("request", lambda pod, _: cores(pod.row.cpu_request), "", "CPU request in cores"),
+    PageColumn("limit", lambda pod, _: cores(pod.row.cpu_limit), "", "CPU limit in cores"),
+    PageColumn(
         "throttled",
         lambda pod, seconds: percent(throttled_share(pod, seconds)),
         "throttled",
         "part of the time in which its quota throttled it",
     ),
-    Column("memory", lambda pod, _: memory(pod.row.memory), "memory"),
-    Column("request", lambda pod, _: memory(pod.row.memory_request), "", "memory request"),
-    Column("limit", lambda pod, _: memory(pod.row.memory_limit), "", "memory limit"),
-    Column(
+    PageColumn("memory", lambda pod, _: memory(pod.row.memory), "memory"),
+    PageColumn("request", lambda pod, _: memory(pod.row.memory_request), "", "memory request"),
+    PageColumn("limit", lambda pod, _: memory(pod.row.memory_limit), "", "memory limit"),
+    PageColumn(
         "PSI",
         lambda pod, _: percent(pod.row.pressure),
         "pressure",
         "part of the last ten seconds in which it waited for memory",
     ),
-    Column("OOM", lambda pod, _: count(pod.row.oom_kills), "", "processes killed for memory"),
+    PageColumn("OOM", lambda pod, _: count(pod.row.oom_kills), "", "processes killed for memory"),
 )
 
 

@@ -9,7 +9,7 @@ from qoslet.render.units import cores, memory, size
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from qoslet.core.plan.effective_memory import Standing
+    from qoslet.core.plan.effective_memory import FullNodeCgroup
     from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 
     Rows = Mapping[str, Setting]
@@ -115,14 +115,14 @@ def none(cgroup: Cgroup, rows: Rows, exact: bool) -> str:
     return ""
 
 
-def worth(standing: Standing | None, exact: bool) -> str:
+def worth(standing: FullNodeCgroup | None, exact: bool) -> str:
     """The bytes that reclaim leaves a group on a full node; nothing where it claims none."""
     if standing is None or not (standing.claim.min or standing.claim.low):
         return ""
     return size(standing.worth.protected, exact)
 
 
-def lost(standing: Standing | None, exact: bool) -> str:
+def lost(standing: FullNodeCgroup | None, exact: bool) -> str:
     """The same, only where it is less than the group claims."""
     if standing is None or not any(standing.lost(file) for file in ("memory.min", "memory.low")):
         return ""

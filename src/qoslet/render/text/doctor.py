@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qoslet.core.node.doctor.checks import Finding
+    from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.render.terminal import Terminal
 
 
 _MARKS = {"ok": ("✓", "+", "green"), "missing": ("✗", "x", "red"), "unknown": ("?", "?", "yellow")}
 
 
-def draw(rows: list[Finding], terminal: Terminal) -> list[str]:
+def draw(rows: list[DoctorFinding], terminal: Terminal) -> list[str]:
     """The answer for people: a line a finding, cost and remedy below what is not there."""
     from qoslet.render.terminal import printable
 

@@ -13,8 +13,9 @@ from qoslet.render.text.plan import QOS_STYLE, problems
 from qoslet.render.units import memory
 
 if TYPE_CHECKING:
-    from qoslet.core.explain.explain import Alternative, Explanation, Group, Value
-    from qoslet.core.explain.inputs import Fact
+    from qoslet.core.explain.alternatives import Alternative
+    from qoslet.core.explain.explain import ExplainedCgroup, Explanation, Value
+    from qoslet.core.explain.fact import Fact
     from qoslet.core.explain.live_value import LiveValue
 
     Live = Mapping[tuple[str, str], LiveValue]
@@ -52,7 +53,7 @@ def draw(
     return drawn[1:] if drawn and not drawn[0] else drawn
 
 
-def _nothing_new(group: Group, full: bool) -> bool:
+def _nothing_new(group: ExplainedCgroup, full: bool) -> bool:
     """Whether a sandbox can be left out: its one weight, or a file that it does not get."""
     return not full or all(value.value is None for value in group.values)
 
@@ -77,7 +78,7 @@ def _pod(explanation: Explanation, terminal: Terminal, with_facts: bool) -> list
     return drawn
 
 
-def _heading(group: Group, terminal: Terminal, windows: bool) -> list[str]:
+def _heading(group: ExplainedCgroup, terminal: Terminal, windows: bool) -> list[str]:
     cgroup = group.cgroup
     title = printable(label(cgroup, group.qos, alone=cgroup.level != "pod"))
     place = printable(cgroup.path or cgroup.name)
@@ -109,7 +110,7 @@ def _units(file: str, text: str) -> str:
     return memory(text)
 
 
-def _found(live: Live | None, group: Group, value: Value) -> str:
+def _found(live: Live | None, group: ExplainedCgroup, value: Value) -> str:
     """What the file holds on this machine, in a few words; empty where that was not asked for."""
     found = None if live is None else live.get((group.cgroup.name, value.file))
     if found is None:
@@ -123,7 +124,7 @@ def _found(live: Live | None, group: Group, value: Value) -> str:
     return f"{text}{judged}"
 
 
-def _brief(group: Group, exact: bool, live: Live | None) -> list[tuple[str, str]]:
+def _brief(group: ExplainedCgroup, exact: bool, live: Live | None) -> list[tuple[str, str]]:
     """``file = value`` and its reason; hugepage files of one value are one line."""
     found: list[tuple[str, str]] = []
     huge: dict[str, list[Value]] = {}
@@ -142,7 +143,9 @@ def _brief(group: Group, exact: bool, live: Live | None) -> list[tuple[str, str]
     return found
 
 
-def _short(group: Group, terminal: Terminal, exact: bool, live: Live | None) -> Iterator[str]:
+def _short(
+    group: ExplainedCgroup, terminal: Terminal, exact: bool, live: Live | None
+) -> Iterator[str]:
     rows = _brief(group, exact, live)
     width = max((display_width(head) for head, _ in rows), default=0)
     beside = terminal.width >= UNLIMITED or width + 40 <= terminal.width

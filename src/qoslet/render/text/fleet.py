@@ -10,7 +10,7 @@ from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
-    from qoslet.core.fleet.outcome import Outcome
+    from qoslet.core.fleet.outcome import NodeOutcome
     from qoslet.core.fleet.plan import Fleet, NodeResult
     from qoslet.core.fleet.problems import FleetProblem
 
@@ -130,7 +130,7 @@ def _row(result: NodeResult, head: Sequence[str], terminal: Terminal) -> list[st
     return cells
 
 
-def _part(outcome: Outcome, name: str) -> str:
+def _part(outcome: NodeOutcome, name: str) -> str:
     left = outcome.allocatable.get(name, 0)
     return f"{outcome.requested.get(name, 0) * 100 // left}%" if left else ""
 

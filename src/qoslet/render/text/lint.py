@@ -9,7 +9,7 @@ from qoslet.core.lint.rule import rules
 from qoslet.render.terminal import Terminal, pad, printable, wrap
 
 if TYPE_CHECKING:
-    from qoslet.core.lint.lint import Finding, LintReport
+    from qoslet.core.lint.lint import LintFinding, LintReport
     from qoslet.core.lint.rule import LintRule
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
@@ -19,7 +19,7 @@ _ORDER = ("error", "warning", "info")
 def draw(report: LintReport, terminal: Terminal, verbose: bool) -> list[str]:
     """The whole answer; ``verbose`` adds the sources and what is suppressed."""
     shown = [one for one in report.findings if verbose or one.suppressed is None]
-    places: dict[str, list[Finding]] = {}
+    places: dict[str, list[LintFinding]] = {}
     for one in shown:
         place = one.where.removesuffix(f": {one.field}")
         places.setdefault(place, []).append(one)
@@ -32,7 +32,7 @@ def draw(report: LintReport, terminal: Terminal, verbose: bool) -> list[str]:
     return [*drawn, _summary(report)]
 
 
-def _finding(one: Finding, terminal: Terminal, verbose: bool) -> Iterator[str]:
+def _finding(one: LintFinding, terminal: Terminal, verbose: bool) -> Iterator[str]:
     head = terminal.paint(pad(one.severity, 7), _STYLES[one.severity])
     first, *rest = wrap(printable(f"{one.field}: {one.message}"), terminal.width - 18, "")
     yield f"  {head}  {one.id}  {first}"

@@ -31,7 +31,7 @@ from qoslet.render.units import size
 if TYPE_CHECKING:
     from qoslet.core.api.pod import QosClass
     from qoslet.core.node.node import Hierarchy
-    from qoslet.core.plan.effective_memory import Standing
+    from qoslet.core.plan.effective_memory import FullNodeCgroup
     from qoslet.core.problem import Problem
     from qoslet.core.quantity import Quantity
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -116,7 +116,7 @@ def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list
     return found
 
 
-def _first_limit(standing: Standing | None) -> tuple[str, ...]:
+def _first_limit(standing: FullNodeCgroup | None) -> tuple[str, ...]:
     """The limit that a group meets first, as a line about it."""
     if standing is None or standing.binds is None:
         return ()
@@ -145,7 +145,7 @@ def _speaks(lines: Sequence[Line], name: str, verbose: bool) -> bool:
     return any(line.cells[name] not in silent for line in lines)
 
 
-class Layout(Struct, frozen=True):
+class PlanLayout(Struct, frozen=True):
     """Which columns are drawn and how wide, and which found no room."""
 
     label: int
@@ -154,7 +154,7 @@ class Layout(Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
-def layout(lines: Sequence[Line], width: int, verbose: bool) -> Layout:
+def layout(lines: Sequence[Line], width: int, verbose: bool) -> PlanLayout:
     """Fit the columns into ``width``: closer together, then names are cut, then columns go."""
     widths = {
         name: max(len(name), *(display_width(line.cells[name]) for line in lines))
@@ -171,14 +171,14 @@ def layout(lines: Sequence[Line], width: int, verbose: bool) -> Layout:
         if widths.pop(name, None) is not None:
             dropped.append(name)
     room = max(min(wanted, width - _span(widths, gap)), least)
-    return Layout(room, widths, " " * gap, tuple(dropped))
+    return PlanLayout(room, widths, " " * gap, tuple(dropped))
 
 
 def _span(widths: dict[str, int], gap: int) -> int:
     return sum(width + gap for width in widths.values())
 
 
-def _headings(fit: Layout, terminal: Terminal, hierarchy: Hierarchy) -> list[str]:
+def _headings(fit: PlanLayout, terminal: Terminal, hierarchy: Hierarchy) -> list[str]:
     top, names = pad("", fit.label), pad("", fit.label)
     for name, width in fit.widths.items():
         title = next((title for title, members in GROUPS if _leads(name, members, fit)), "")
@@ -189,11 +189,11 @@ def _headings(fit: Layout, terminal: Terminal, hierarchy: Hierarchy) -> list[str
     return [terminal.paint(line.rstrip(), "dim") for line in (top, names) if line.strip()]
 
 
-def _leads(name: str, members: tuple[str, ...], fit: Layout) -> bool:
+def _leads(name: str, members: tuple[str, ...], fit: PlanLayout) -> bool:
     return next((member for member in members if member in fit.widths), None) == name
 
 
-def _drawn(line: Line, fit: Layout, terminal: Terminal) -> str:
+def _drawn(line: Line, fit: PlanLayout, terminal: Terminal) -> str:
     room = max(fit.label - display_width(line.trunk), 1)
     name = cut(line.label, room, terminal.mark("…", "~"))
     text = terminal.paint(line.trunk, "dim") + terminal.paint(name, *line.style)
@@ -284,7 +284,7 @@ def _huge(plan: Plan, name: str) -> bool:
     return name.startswith("hugepages-") and plan.node.capacity[name].nano > 0
 
 
-def standings_of(plan: Plan) -> dict[str, Standing]:
+def standings_of(plan: Plan) -> dict[str, FullNodeCgroup]:
     """What the memory values are worth, by ``key_of``; empty where Memory QoS is off."""
     if memory_qos(plan) == "off":
         return {}
@@ -294,7 +294,7 @@ def standings_of(plan: Plan) -> dict[str, Standing]:
 
 
 def memory_qos(plan: Plan) -> str:
-    """The form of Memory QoS that is in force on the plan's node."""
+    """The variant of Memory QoS that is in force on the plan's node."""
     from qoslet.core.resources.node_policy import node_policy
 
     return node_policy(plan.node).memory_qos

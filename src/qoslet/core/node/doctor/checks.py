@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from qoslet.core.node.doctor.finding import Finding as Finding
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.doctor.finding import State as State
 from qoslet.core.node.doctor.programs import feature_findings, program_findings
 from qoslet.core.node.host_facts import kernel_version
@@ -28,7 +28,7 @@ _COST = {
 }
 
 
-def findings(machine: Machine, kubelet: Sequence[Finding] = ()) -> list[Finding]:
+def findings(machine: Machine, kubelet: Sequence[DoctorFinding] = ()) -> list[DoctorFinding]:
     """Every finding, in the order in which people look; ``kubelet`` are those about what a kubelet
     lets be seen."""
     return [
@@ -51,9 +51,9 @@ def can_write(machine: Machine) -> bool:
     return all(one is not None and one.writable for one in bound)
 
 
-def _layout(machine: Machine) -> Iterator[Finding]:
+def _layout(machine: Machine) -> Iterator[DoctorFinding]:
     if machine.layout is None:
-        yield Finding(
+        yield DoctorFinding(
             "hierarchy",
             "missing",
             "no cgroup file system mounted",
@@ -66,9 +66,9 @@ def _layout(machine: Machine) -> Iterator[Finding]:
         "hybrid": "cgroup v1, with cgroup v2 mounted too (hybrid)",
         "v2": "cgroup v2",
     }[machine.layout]
-    yield Finding("hierarchy", "ok", text)
+    yield DoctorFinding("hierarchy", "ok", text)
     if machine.layout != "v2":
-        yield Finding(
+        yield DoctorFinding(
             "Memory QoS",
             "missing",
             "needs cgroup v2",
@@ -84,17 +84,19 @@ def _layout(machine: Machine) -> Iterator[Finding]:
         ),
     ):
         if option in machine.options:
-            yield Finding(option, "ok", "mount option set")
+            yield DoctorFinding(option, "ok", "mount option set")
         else:
-            yield Finding(option, "missing", "not a mount option", cost, f"remount with {option}")
+            yield DoctorFinding(
+                option, "missing", "not a mount option", cost, f"remount with {option}"
+            )
 
 
-def _controllers(machine: Machine) -> Iterator[Finding]:
+def _controllers(machine: Machine) -> Iterator[DoctorFinding]:
     for name in (*_NEEDED, "hugetlb"):
         bound = machine.bound(name)
         topic = f"controller {name}"
         if bound is None:
-            yield Finding(
+            yield DoctorFinding(
                 topic,
                 "missing",
                 "bound nowhere",
@@ -105,10 +107,10 @@ def _controllers(machine: Machine) -> Iterator[Finding]:
             yield _controller(topic, bound)
 
 
-def _controller(topic: str, bound: Controller) -> Finding:
+def _controller(topic: str, bound: Controller) -> DoctorFinding:
     place = f"{bound.hierarchy} at {bound.where}"
     if bound.delegated is False:
-        return Finding(
+        return DoctorFinding(
             topic,
             "missing",
             f"{place}, not delegated to this cgroup",
@@ -116,24 +118,24 @@ def _controller(topic: str, bound: Controller) -> Finding:
             "start with systemd-run --user -p Delegate=yes, or enable it in cgroup.subtree_control of every ancestor",
         )
     if bound.writable is False:
-        return Finding(
+        return DoctorFinding(
             topic,
             "missing",
             f"{place}, not writable",
             _COST[bound.name],
             "run as root, or give a delegated cgroup with --cgroup-root",
         )
-    return Finding(topic, "ok" if bound.writable else "unknown", place)
+    return DoctorFinding(topic, "ok" if bound.writable else "unknown", place)
 
 
-def _rights(machine: Machine) -> Iterator[Finding]:
+def _rights(machine: Machine) -> Iterator[DoctorFinding]:
     who = "root" if machine.user == 0 else f"user {machine.user}"
     own = next(iter(machine.own_cgroup.values()), None)
-    yield Finding("user", "ok", f"{who}, in cgroup {own or 'unknown'}")
+    yield DoctorFinding("user", "ok", f"{who}, in cgroup {own or 'unknown'}")
     if machine.capabilities is None:
-        yield Finding("CAP_SYS_RESOURCE", "unknown", "capabilities cannot be read")
+        yield DoctorFinding("CAP_SYS_RESOURCE", "unknown", "capabilities cannot be read")
     elif "CAP_SYS_RESOURCE" not in machine.capabilities:
-        yield Finding(
+        yield DoctorFinding(
             "CAP_SYS_RESOURCE",
             "missing",
             "not held",
@@ -141,9 +143,9 @@ def _rights(machine: Machine) -> Iterator[Finding]:
             "run as full root",
         )
     else:
-        yield Finding("CAP_SYS_RESOURCE", "ok", "held")
+        yield DoctorFinding("CAP_SYS_RESOURCE", "ok", "held")
     if machine.read_only:
-        yield Finding(
+        yield DoctorFinding(
             "cgroup mount",
             "missing",
             "mounted read-only",
@@ -167,49 +169,51 @@ _MILESTONES = (
 )
 
 
-def _kernel(machine: Machine) -> Iterator[Finding]:
+def _kernel(machine: Machine) -> Iterator[DoctorFinding]:
     text = machine.probed.kernel
     if text is None:
-        yield Finding("kernel", "unknown", "its version cannot be read")
+        yield DoctorFinding("kernel", "unknown", "its version cannot be read")
         return
     version = kernel_version(text)
     yield _judged(machine, text, version)
     for since, what, cost in _MILESTONES:
         if version is not None and version < since and machine.layout == "v2":
             release = ".".join(map(str, since))
-            yield Finding(what, "missing", f"since {release}", cost, f"use Linux {release}")
+            yield DoctorFinding(what, "missing", f"since {release}", cost, f"use Linux {release}")
 
 
-def _judged(machine: Machine, text: str, version: tuple[int, ...] | None) -> Finding:
+def _judged(machine: Machine, text: str, version: tuple[int, ...] | None) -> DoctorFinding:
     """The version against the newest one that anything here needs."""
     if machine.layout != "v2":
-        return Finding("kernel", "ok", f"{text}, new enough for cgroup v1")
+        return DoctorFinding("kernel", "ok", f"{text}, new enough for cgroup v1")
     newest = max(since for since, _, _ in _MILESTONES)
     if version is None:
-        return Finding("kernel", "unknown", f"{text}, not a version that can be compared")
+        return DoctorFinding("kernel", "unknown", f"{text}, not a version that can be compared")
     if version >= newest:
-        return Finding("kernel", "ok", f"{text}, has all that qoslet uses of cgroup v2")
+        return DoctorFinding("kernel", "ok", f"{text}, has all that qoslet uses of cgroup v2")
     release = ".".join(map(str, newest))
     if version < (5, 8):
-        return Finding(
+        return DoctorFinding(
             "kernel",
             "missing",
             f"{text}, older than 5.8",
             "kubelets warn of it; the lines below say what is missing",
             f"use Linux {release} or later",
         )
-    return Finding("kernel", "ok", f"{text}, has what a kubelet needs; the lines below are missing")
+    return DoctorFinding(
+        "kernel", "ok", f"{text}, has what a kubelet needs; the lines below are missing"
+    )
 
 
-def _protection(machine: Machine) -> Iterator[Finding]:
+def _protection(machine: Machine) -> Iterator[DoctorFinding]:
     """What reclaim makes of memory.low. Source: mm/vmscan.c, ``shrink_one`` and
     ``shrink_node_memcgs``; ``bench.memory.protection`` on Linux 6.12 with either."""
     if machine.layout != "v2" or machine.bound("memory") is None:
         return
     if not machine.lru_gen:
-        yield Finding("memory.low", "ok", "reclaimed only if nothing else can be")
+        yield DoctorFinding("memory.low", "ok", "reclaimed only if nothing else can be")
         return
-    yield Finding(
+    yield DoctorFinding(
         "memory.low",
         "missing",
         "weak, because the multi-gen LRU is on",
@@ -218,14 +222,14 @@ def _protection(machine: Machine) -> Iterator[Finding]:
     )
 
 
-def _memory(machine: Machine) -> Iterator[Finding]:
+def _memory(machine: Machine) -> Iterator[DoctorFinding]:
     probed = machine.probed
     if probed.swap_controller is None:
-        yield Finding("swap accounting", "unknown", "unknown, no cgroup shows it")
+        yield DoctorFinding("swap accounting", "unknown", "unknown, no cgroup shows it")
     elif probed.swap_controller:
-        yield Finding("swap accounting", "ok", "swap can be limited")
+        yield DoctorFinding("swap accounting", "ok", "swap can be limited")
     else:
-        yield Finding(
+        yield DoctorFinding(
             "swap accounting",
             "missing",
             "swap cannot be limited",
@@ -233,11 +237,11 @@ def _memory(machine: Machine) -> Iterator[Finding]:
             "boot with swapaccount=1",
         )
     if probed.psi is None:
-        yield Finding("PSI", "unknown", "/proc/pressure cannot be read")
+        yield DoctorFinding("PSI", "unknown", "/proc/pressure cannot be read")
     elif probed.psi:
-        yield Finding("PSI", "ok", "pressure is measured")
+        yield DoctorFinding("PSI", "ok", "pressure is measured")
     else:
-        yield Finding(
+        yield DoctorFinding(
             "PSI",
             "missing",
             "pressure is not measured",
@@ -245,7 +249,7 @@ def _memory(machine: Machine) -> Iterator[Finding]:
             "boot with psi=1",
         )
     if machine.dying is not None and machine.dying > 1000:
-        yield Finding(
+        yield DoctorFinding(
             "dying groups",
             "missing",
             f"{machine.dying} removed cgroups still hold memory",
@@ -254,12 +258,12 @@ def _memory(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _systemd(machine: Machine) -> Iterator[Finding]:
+def _systemd(machine: Machine) -> Iterator[DoctorFinding]:
     probed = machine.probed
     if probed.systemd_runs is None:
-        yield Finding("systemd", "unknown", "PID 1 cannot be read")
+        yield DoctorFinding("systemd", "unknown", "PID 1 cannot be read")
     elif not probed.systemd_runs:
-        yield Finding(
+        yield DoctorFinding(
             "systemd",
             "missing",
             "is not PID 1",
@@ -268,9 +272,9 @@ def _systemd(machine: Machine) -> Iterator[Finding]:
         )
     else:
         version = f"version {probed.systemd}" if probed.systemd else "version unknown"
-        yield Finding("systemd", "ok", version)
+        yield DoctorFinding("systemd", "ok", version)
         if machine.bus is False:
-            yield Finding(
+            yield DoctorFinding(
                 "D-Bus",
                 "missing",
                 "cannot connect to systemd's bus",
@@ -279,14 +283,16 @@ def _systemd(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _sizes(machine: Machine) -> Iterator[Finding]:
+def _sizes(machine: Machine) -> Iterator[DoctorFinding]:
     probed = machine.probed
     page = probed.page_size
-    yield Finding("page size", "ok" if page else "unknown", f"{page} bytes" if page else "unknown")
+    yield DoctorFinding(
+        "page size", "ok" if page else "unknown", f"{page} bytes" if page else "unknown"
+    )
     if probed.hugepages is None:
-        yield Finding("hugepages", "unknown", "sizes cannot be read")
+        yield DoctorFinding("hugepages", "unknown", "sizes cannot be read")
     else:
         sizes = [canonical(from_int(size, "BinarySI")) for size in probed.hugepages]
-        yield Finding("hugepages", "ok", ", ".join(sizes) or "none")
+        yield DoctorFinding("hugepages", "ok", ", ".join(sizes) or "none")
     limit = probed.pid
-    yield Finding("process limit", "ok" if limit else "unknown", str(limit or "unknown"))
+    yield DoctorFinding("process limit", "ok" if limit else "unknown", str(limit or "unknown"))

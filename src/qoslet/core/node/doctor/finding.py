@@ -9,7 +9,7 @@ from msgspec import Struct
 State = Literal["ok", "missing", "unknown"]
 
 
-class Finding(Struct, frozen=True):
+class DoctorFinding(Struct, frozen=True):
     """One line: a topic, its state and value; for what is not ok, its cost and the remedy."""
 
     topic: str

@@ -9,37 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from qoslet.core.node.doctor.finding import Finding
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
 
 _UNIFIED_SINCE = {"runc": (1, 0), "crun": (0, 15)}
 
 
-def program_findings(machine: Machine, kubelet: Sequence[Finding] = ()) -> Iterator[Finding]:
+def program_findings(
+    machine: Machine, kubelet: Sequence[DoctorFinding] = ()
+) -> Iterator[DoctorFinding]:
     """Kubelets and what is known of one, container runtimes, agents, OCI runtimes."""
     yield from _kubelets(machine, bool(kubelet))
     yield from kubelet
     runtimes = [one for one in machine.programs if one.kind == "runtime"]
     if not runtimes:
-        yield Finding("container runtime", "ok", "none found")
+        yield DoctorFinding("container runtime", "ok", "none found")
     for one in runtimes:
         yield _runtime(one)
     yield from _oci(machine)
     yield from runc_finding(machine.runc_fix)
     if machine.agents is None:
-        yield Finding(
+        yield DoctorFinding(
             "qoslet agents", "unknown", "root's state cannot be listed", remedy="use sudo"
         )
     else:
         roots = ", ".join(machine.agents)
-        yield Finding("qoslet agents", "ok", f"--cgroup-root {roots}" if roots else "none found")
+        yield DoctorFinding(
+            "qoslet agents", "ok", f"--cgroup-root {roots}" if roots else "none found"
+        )
 
 
-def _kubelets(machine: Machine, asked: bool) -> Iterator[Finding]:
+def _kubelets(machine: Machine, asked: bool) -> Iterator[DoctorFinding]:
     kubelets = [one for one in machine.programs if one.kind == "kubelet"]
     trees = ", ".join(machine.kubelet_trees)
     if not kubelets and not trees:
-        yield Finding("kubelet", "ok", "none found")
+        yield DoctorFinding("kubelet", "ok", "none found")
         return
     remedy = {
         True: f"plan for it: qoslet plan --node {KUBELET_CONFIG}",
@@ -47,7 +51,7 @@ def _kubelets(machine: Machine, asked: bool) -> Iterator[Finding]:
         None: "give its configuration to qoslet plan with --node",
     }
     who = ", ".join(f"{one.name} (process {one.pid})" for one in kubelets) or "not running"
-    yield Finding(
+    yield DoctorFinding(
         "kubelet",
         "ok",
         f"{who}; its pods are in {trees}"
@@ -58,14 +62,14 @@ def _kubelets(machine: Machine, asked: bool) -> Iterator[Finding]:
     )
 
 
-def _runtime(one: NodeProgram) -> Finding:
+def _runtime(one: NodeProgram) -> DoctorFinding:
     process = f"process {one.pid}" if one.pid is not None else "no process seen"
     if not one.socket:
-        return Finding("container runtime", "ok", f"{one.name}, {process}, no known socket")
+        return DoctorFinding("container runtime", "ok", f"{one.name}, {process}, no known socket")
     value = f"{one.name}, {process}, {one.socket}"
     if one.usable:
-        return Finding("container runtime", "ok", value)
-    return Finding(
+        return DoctorFinding("container runtime", "ok", value)
+    return DoctorFinding(
         "container runtime",
         "unknown",
         value,
@@ -74,17 +78,17 @@ def _runtime(one: NodeProgram) -> Finding:
     )
 
 
-def _oci(machine: Machine) -> Iterator[Finding]:
+def _oci(machine: Machine) -> Iterator[DoctorFinding]:
     if not machine.oci_programs:
-        yield Finding("OCI runtime", "ok", "neither runc nor crun found")
+        yield DoctorFinding("OCI runtime", "ok", "neither runc nor crun found")
     for one in machine.oci_programs:
         numbers = tuple(int(part) for part in one.version.split(".") if part.isdecimal())
         since = _UNIFIED_SINCE[one.name]
         if not numbers:
-            yield Finding("OCI runtime", "unknown", f"{one.name}, its version cannot be read")
+            yield DoctorFinding("OCI runtime", "unknown", f"{one.name}, its version cannot be read")
         elif numbers < since:
             needed = ".".join(map(str, since))
-            yield Finding(
+            yield DoctorFinding(
                 "OCI runtime",
                 "missing",
                 f"{one.name} {one.version}, no unified map",
@@ -93,32 +97,36 @@ def _oci(machine: Machine) -> Iterator[Finding]:
             )
         else:
             where = "" if machine.layout == "v2" else " on cgroup v2"
-            yield Finding(
+            yield DoctorFinding(
                 "OCI runtime", "ok", f"{one.name} {one.version}, applies the unified map{where}"
             )
 
 
-def runc_finding(fix: str) -> Iterator[Finding]:
+def runc_finding(fix: str) -> Iterator[DoctorFinding]:
     """The line about CVE-2024-21626, where there is something to say."""
     cost = "a container may reach the host's files through /proc/self/fd"
     remedy = "use runc 1.1.12 or later, or a package that has the fix"
     if fix == "missing":
-        yield Finding("runc CVE-2024-21626", "missing", "not fixed in this runc", cost, remedy)
+        yield DoctorFinding(
+            "runc CVE-2024-21626", "missing", "not fixed in this runc", cost, remedy
+        )
     elif fix == "unknown":
         value = "cannot tell whether the package of this runc has the fix"
-        yield Finding("runc CVE-2024-21626", "unknown", value, cost, remedy)
+        yield DoctorFinding("runc CVE-2024-21626", "unknown", value, cost, remedy)
 
 
-def feature_findings(machine: Machine) -> Iterator[Finding]:
+def feature_findings(machine: Machine) -> Iterator[DoctorFinding]:
     """The io controller with BFQ, device rules, cgroup namespaces."""
     yield from _io(machine)
     yield _devices(machine)
     if machine.cgroup_namespaces is None:
-        yield Finding("cgroup namespaces", "unknown", "/proc/self/ns cannot be read")
+        yield DoctorFinding("cgroup namespaces", "unknown", "/proc/self/ns cannot be read")
     elif machine.cgroup_namespaces:
-        yield Finding("cgroup namespaces", "ok", "containers see their own cgroup as the root")
+        yield DoctorFinding(
+            "cgroup namespaces", "ok", "containers see their own cgroup as the root"
+        )
     else:
-        yield Finding(
+        yield DoctorFinding(
             "cgroup namespaces",
             "missing",
             "not in this kernel",
@@ -127,11 +135,11 @@ def feature_findings(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _io(machine: Machine) -> Iterator[Finding]:
+def _io(machine: Machine) -> Iterator[DoctorFinding]:
     name = "io" if machine.layout == "v2" else "blkio"
     bound = machine.bound(name)
     if bound is None:
-        yield Finding(
+        yield DoctorFinding(
             f"controller {name}",
             "missing",
             "bound nowhere",
@@ -139,13 +147,13 @@ def _io(machine: Machine) -> Iterator[Finding]:
             f"check the kernel command line for cgroup_disable={name}",
         )
         return
-    yield Finding(f"controller {name}", "ok", f"{bound.hierarchy} at {bound.where}")
+    yield DoctorFinding(f"controller {name}", "ok", f"{bound.hierarchy} at {bound.where}")
     if machine.bfq is None:
-        yield Finding("BFQ", "unknown", "no block device shows its I/O scheduler")
+        yield DoctorFinding("BFQ", "unknown", "no block device shows its I/O scheduler")
     elif machine.bfq:
-        yield Finding("BFQ", "ok", f"schedules {', '.join(machine.bfq)}")
+        yield DoctorFinding("BFQ", "ok", f"schedules {', '.join(machine.bfq)}")
     else:
-        yield Finding(
+        yield DoctorFinding(
             "BFQ",
             "missing",
             "schedules no block device",
@@ -154,11 +162,11 @@ def _io(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def _devices(machine: Machine) -> Finding:
+def _devices(machine: Machine) -> DoctorFinding:
     if machine.layout != "v2":
         if machine.bound("devices") is not None:
-            return Finding("device rules", "ok", "controller devices")
-        return Finding(
+            return DoctorFinding("device rules", "ok", "controller devices")
+        return DoctorFinding(
             "device rules",
             "missing",
             "controller devices bound nowhere",
@@ -166,10 +174,10 @@ def _devices(machine: Machine) -> Finding:
             "check /proc/cgroups",
         )
     if machine.device_bpf is None:
-        return Finding("device rules", "unknown", "the kernel's configuration cannot be read")
+        return DoctorFinding("device rules", "unknown", "the kernel's configuration cannot be read")
     if machine.device_bpf:
-        return Finding("device rules", "ok", "eBPF (CONFIG_CGROUP_BPF)")
-    return Finding(
+        return DoctorFinding("device rules", "ok", "eBPF (CONFIG_CGROUP_BPF)")
+    return DoctorFinding(
         "device rules",
         "missing",
         "the kernel has no CONFIG_CGROUP_BPF",

@@ -17,7 +17,7 @@ _MEMORY_QOS = ("memoryThrottlingFactor", "memoryReservationPolicy")
 
 
 def known_in(field: str, profile: Profile) -> bool:
-    """Whether a kubelet of the profile's release reads a field. A form of Memory QoS that was asked
+    """Whether a kubelet of the profile's release reads a field. A variant of Memory QoS that was asked
     for by name brings its fields with it; the design documents have no reservation policy."""
     if field in _MEMORY_QOS and (profile.memory_qos_forced or profile.memory_qos == "qoslet"):
         return True
@@ -27,7 +27,7 @@ def known_in(field: str, profile: Profile) -> bool:
 
 
 def in_force(field: str, profile: Profile) -> bool:
-    """Whether a field can decide about a value: known, and of the form of Memory QoS that counts."""
+    """Whether a field can decide about a value: known, and of the variant of Memory QoS that counts."""
     if field == "memoryReservationPolicy" and profile.memory_qos in ("1.22", "1.27", "design"):
         return False
     return known_in(field, profile)

@@ -22,7 +22,7 @@ from qoslet.core.versions import feature_gates
 
 
 def memory_qos_on(node: Node) -> bool:
-    """Whether Memory QoS is in force: asked for by form, else by its gate."""
+    """Whether Memory QoS is in force: asked for by variant, else by its gate."""
     if node.profile.memory_qos_forced:
         return node.profile.memory_qos != "off"
     return node.gate("MemoryQoS")
@@ -71,7 +71,7 @@ def _enforcement(faults: Faults, node: Node, found: KubeletRead) -> None:
 
 
 def _memory_qos(faults: Faults, node: Node, found: KubeletRead) -> None:
-    """The fields of Memory QoS with its gate; a form that was asked for stands above both."""
+    """The fields of Memory QoS with its gate; a variant that was asked for stands above both."""
     on, forced = memory_qos_on(node), node.profile.memory_qos_forced
     if node.kubelet.memory_reservation_policy == "TieredReservation" and not (on or forced):
         message = "TieredReservation needs the feature gate MemoryQoS"

@@ -25,7 +25,7 @@ INDEXES = (
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
-class Platform(Struct, frozen=True):
+class ImagePlatform(Struct, frozen=True):
     """Where an image runs."""
 
     architecture: str = ""
@@ -40,7 +40,7 @@ class Descriptor(Struct, frozen=True, rename="camel"):
     size: int
     media_type: str = ""
     annotations: dict[str, str] | None = None
-    platform: Platform | None = None
+    platform: ImagePlatform | None = None
 
     @property
     def nests(self) -> bool:
@@ -78,7 +78,7 @@ class RootFs(Struct, frozen=True):
     diff_ids: tuple[str, ...] = ()
 
 
-class Configuration(Struct, frozen=True):
+class ImageConfiguration(Struct, frozen=True):
     """The configuration of an image."""
 
     architecture: str = ""
@@ -116,9 +116,9 @@ def manifest_of(data: bytes, what: str) -> Manifest:
     return found
 
 
-def configuration_of(data: bytes, manifest: Manifest, what: str) -> Configuration:
+def configuration_of(data: bytes, manifest: Manifest, what: str) -> ImageConfiguration:
     """The configuration that belongs to a manifest. Raises ValueError."""
-    found = decoded(data, Configuration, what)
+    found = decoded(data, ImageConfiguration, what)
     ids = found.rootfs.diff_ids
     if len(ids) != len(manifest.layers):
         raise ValueError(f"{what}: {len(ids)} diff_ids for {len(manifest.layers)} layers")

@@ -20,7 +20,7 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.workload.container_spec import ContainerSpec, Pull, Sandbox, default_pull
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.fields import fault_row, mapping, policy_of, words
-from qoslet.core.workload.pod_reader import PodReader, PodReading, stop_signal_of
+from qoslet.core.workload.pod_reader import PodReading, WorkloadReader, stop_signal_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import (
     Credentials,
@@ -61,11 +61,11 @@ def read_images(
     return _ImageReader(pod, document, subpaths, probes).read(around, unconfined=unconfined)
 
 
-class _ImageReader(PodReader):
+class _ImageReader(WorkloadReader):
     """Reads a pod as containers of images."""
 
-    pod_fields = PodReader.pod_fields | {"hostname"}
-    container_fields = PodReader.container_fields | {"stdin", "stdinOnce", "tty", "ports"}
+    pod_fields = WorkloadReader.pod_fields | {"hostname"}
+    container_fields = WorkloadReader.container_fields | {"stdin", "stdinOnce", "tty", "ports"}
     hint = _HINT
 
     def __init__(self, pod: Pod, document: Mapping[str, Any], subpaths: bool, probes: bool) -> None:

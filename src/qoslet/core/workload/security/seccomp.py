@@ -48,7 +48,7 @@ _FILTER_FIELDS = (
 )
 
 
-class Machine(Struct, frozen=True):
+class SeccompHost(Struct, frozen=True):
     """What a profile's conditions look at: the architecture as images name it, the kernel's
     version, and the container's bounding set, each name with ``CAP_``."""
 
@@ -90,7 +90,7 @@ def localhost_filter(document: object) -> dict[str, Any]:
     return {name: found[name] for name in _FILTER_FIELDS.split() if found.get(name) is not None}
 
 
-def runtime_filter(document: object, machine: Machine) -> dict[str, Any] | None:
+def runtime_filter(document: object, machine: SeccompHost) -> dict[str, Any] | None:
     """A distribution's profile as ``linux.seccomp`` of a container on ``machine``; None where it
     says nothing. Raises ValueError."""
     found = _object(document, "the profile")
@@ -125,7 +125,7 @@ def _architectures(document: Mapping[str, Any], architecture: str) -> list[str]:
     return [str(one) for one in given]
 
 
-def _applies(entry: Mapping[str, Any], machine: Machine) -> bool:
+def _applies(entry: Mapping[str, Any], machine: SeccompHost) -> bool:
     """Whether an entry's conditions hold: every included capability, no excluded one."""
     native = _NATIVE.get(machine.architecture, machine.architecture)
     without = _object(entry.get("excludes") or {}, "excludes")

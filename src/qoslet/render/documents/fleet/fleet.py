@@ -12,7 +12,7 @@ from qoslet.render.documents.plan import API_VERSION, Document
 if TYPE_CHECKING:
     from qoslet.core.fleet.change import NodeChange
     from qoslet.core.fleet.fit import Fit
-    from qoslet.core.fleet.outcome import Amounts, Outcome
+    from qoslet.core.fleet.outcome import Amounts, NodeOutcome
     from qoslet.core.fleet.plan import Fleet, NodeResult
     from qoslet.core.fleet.problems import FleetProblem
 
@@ -118,7 +118,7 @@ def _node(result: NodeResult) -> Document:
     return found
 
 
-def _planned(outcome: Outcome) -> Document:
+def _planned(outcome: NodeOutcome) -> Document:
     return {
         "kubernetes": outcome.kubernetes,
         "hierarchy": None if outcome.hierarchy == "windows" else outcome.hierarchy,

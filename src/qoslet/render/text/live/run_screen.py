@@ -26,7 +26,7 @@ _NEAR = 0.9
 """From this share of a limit on a value is drawn in red."""
 
 
-class Layout(Struct, frozen=True):
+class ScreenLayout(Struct, frozen=True):
     """How wide each cell after the label is, from ``width`` columns on; 0 leaves it out."""
 
     width: int
@@ -50,15 +50,15 @@ class Layout(Struct, frozen=True):
 
 
 _LAYOUTS = (
-    Layout(100, bar=10, cpu=5, cpu_share=6, throttled=9, memory=13, memory_share=6, state=16),
-    Layout(80, bar=5, cpu=5, cpu_share=6, throttled=9, memory=12, memory_share=0, state=16),
-    Layout(60, bar=0, cpu=5, cpu_share=6, throttled=0, memory=13, memory_share=0, state=14),
-    Layout(40, bar=0, cpu=5, cpu_share=0, throttled=0, memory=6, memory_share=0, state=11),
-    Layout(20, bar=0, cpu=0, cpu_share=0, throttled=0, memory=0, memory_share=0, state=9),
+    ScreenLayout(100, bar=10, cpu=5, cpu_share=6, throttled=9, memory=13, memory_share=6, state=16),
+    ScreenLayout(80, bar=5, cpu=5, cpu_share=6, throttled=9, memory=12, memory_share=0, state=16),
+    ScreenLayout(60, bar=0, cpu=5, cpu_share=6, throttled=0, memory=13, memory_share=0, state=14),
+    ScreenLayout(40, bar=0, cpu=5, cpu_share=0, throttled=0, memory=6, memory_share=0, state=11),
+    ScreenLayout(20, bar=0, cpu=0, cpu_share=0, throttled=0, memory=0, memory_share=0, state=9),
 )
 
 
-def layout(width: int) -> tuple[Layout, int]:
+def layout(width: int) -> tuple[ScreenLayout, int]:
     """What a line of ``width`` columns has room for, and the columns of its label."""
     chosen = next((one for one in _LAYOUTS if one.width <= width), _LAYOUTS[-1])
     return chosen, max(chosen.label + width - chosen.width, 4)
@@ -105,7 +105,7 @@ def _broken(text: str, width: int) -> list[str]:
     return [*pieces, text]
 
 
-def _heading(cells: Layout) -> str:
+def _heading(cells: ScreenLayout) -> str:
     """The titles above the cells."""
     titles = (
         (cells.bar, ""),
@@ -151,7 +151,7 @@ def _line(
     trunk: str,
     snapshot: Snapshot,
     terminal: Terminal,
-    cells: Layout,
+    cells: ScreenLayout,
     label: int,
 ) -> str:
     """One group: branch and name, CPU bar and percent, memory, state."""
@@ -222,7 +222,7 @@ def bar(share: float | None, terminal: Terminal, width: int = 10) -> str:
     return terminal.paint(text, "blue") + terminal.paint("·" * (width - len(text)), "dim")
 
 
-def _state(row: GroupRow, terminal: Terminal, cells: Layout) -> str:
+def _state(row: GroupRow, terminal: Terminal, cells: ScreenLayout) -> str:
     """How a container is; groups say nothing unless they are missing. Without a column for it,
     one that is held back by its quota is ``throttled``."""
     if not row.exists:

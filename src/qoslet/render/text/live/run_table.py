@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qoslet.core.status.fields import heading, title
-from qoslet.core.status.run_report import Got, Report
+from qoslet.core.status.run_report import ReceivedResources, Report
 from qoslet.core.status.snapshot import GroupRow
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import bandwidth, memory, rounded, size
@@ -111,7 +111,7 @@ def _who(row: GroupRow) -> str:
     return printable(f"{row.pod.removeprefix('default/')}/{row.container}")
 
 
-def _cpu_row(got: Got) -> tuple[str, ...]:
+def _cpu_row(got: ReceivedResources) -> tuple[str, ...]:
     """A container's CPU."""
     row = got.row
     files = {**row.planned, **row.found}
@@ -129,7 +129,7 @@ def _cpu_row(got: Got) -> tuple[str, ...]:
     )
 
 
-def _memory_row(got: Got) -> tuple[str, ...]:
+def _memory_row(got: ReceivedResources) -> tuple[str, ...]:
     """A container's memory."""
     row = got.row
     limit = _memory_limit(row)
