@@ -12,7 +12,7 @@ from qoslet.host.linux.openat import KEPT, MountedTree
 
 
 class CgroupLayout(Protocol):
-    """The hierarchies of a group (``cgroup1.Hierarchies``, ``cgroup2.Unified``)."""
+    """The hierarchies of a group (``v1.HierarchiesV1``, ``v2.HierarchyV2``)."""
 
     name: str
     trees: tuple[MountedTree, ...]
