@@ -16,7 +16,7 @@ from qoslet.host.containers.spawn import StartFailed, begin
 from qoslet.host.keeper.container_process import why
 from qoslet.host.linux.capabilities import last_capability
 from qoslet.host.linux.mount_syscalls import library
-from qoslet.host.linux.process_limit import said
+from qoslet.host.linux.processes.limit import said
 from tests.cli.fixtures import environment
 from tests.paths import REPO
 

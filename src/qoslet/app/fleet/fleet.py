@@ -16,7 +16,7 @@ from qoslet.core.fleet.splitter import Batch, ItemSplitter
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.blocks import FileStream, files_of, is_bundle
-from qoslet.host.linux.workers import processors, spread
+from qoslet.host.linux.processes.workers import processors, spread
 
 if TYPE_CHECKING:
     import argparse

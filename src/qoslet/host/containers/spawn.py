@@ -24,7 +24,7 @@ from qoslet.host.containers.mount_namespace import enter
 from qoslet.host.linux.capabilities import bound_capabilities, last_capability, prctl
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.mount_syscalls import library
-from qoslet.host.linux.process_limit import NO_PROCESS
+from qoslet.host.linux.processes.limit import NO_PROCESS
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126

@@ -15,10 +15,10 @@ from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, end_group
 from qoslet.host.keeper.ending_scopes import PendingCgroup
-from qoslet.host.linux import process_limit
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.openat import give_up_kept
-from qoslet.host.linux.process_limit import NO_PROCESS
+from qoslet.host.linux.processes import limit as process_limit
+from qoslet.host.linux.processes.limit import NO_PROCESS
 from qoslet.host.oci.containers import CreateJob, DeleteJob
 
 WINDOW = 0.1

@@ -1,0 +1,1 @@
+"""Other processes: work that is spread over some, and what keeps this one from making any."""

@@ -1,0 +1,193 @@
+"""Where a limit is the shortage: looks at a group as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.memory.breakdown import held_bytes, page_cache_bytes, protected_cache
+from qoslet.core.memory.sample import MemorySample
+from qoslet.core.pressure.eviction_ranking import charged_and_freed
+from qoslet.core.pressure.limit_pressure import (
+    class_state,
+    group_state,
+    killed_state,
+    own_kills,
+    stuck_state,
+)
+from qoslet.core.pressure.node_pressure import (
+    PRESSURE_THRESHOLDS,
+)
+from tests.core.pressure.test_node_pressure import waited
+
+MIB = 1 << 20
+TOTAL = 2048 * MIB
+
+
+def groups(
+    current: int,
+    full: float,
+    *,
+    limit: int = 256,
+    hits: int = 50,
+    psi: bool = True,
+    identities: Sequence[int] = (1, 1, 1),
+) -> list[MemorySample]:
+    """Looks at a group, half a second apart; amounts in MiB."""
+    return [
+        MemorySample(
+            path="/k/burstable",
+            at=10 + number / 2,
+            identity=identity,
+            current=current * MIB,
+            max=limit * MIB,
+            stat={"pgscan": number * 5000, "pgsteal": number * 500},
+            local={"max": number * hits},
+            pressure=waited(full * number / 2, full * number / 2) if psi else None,
+        )
+        for number, identity in enumerate(identities)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        (groups(255, 0.8), "short"),
+        (groups(255, 0.8, psi=False), "short"),
+        (groups(255, 0.1), "calm"),
+        # it waits, but not at its own limit: somebody above or beside it is short
+        (groups(100, 0.8, hits=0), "calm"),
+        (groups(255, 0.8, identities=(1, 1, 2)), "calm"),
+        (groups(255, 0.8, identities=(1, 1)), "calm"),
+        (groups(255, 0.8, limit=(1 << 63) >> 20), "calm"),
+        ([], "calm"),
+    ],
+)
+def test_a_group_at_its_limit(looks: list[MemorySample], kind: str) -> None:
+    state = group_state(looks)
+    assert state.kind == kind, state
+    if kind == "short":
+        assert state.missing == (255 - 256) * MIB + 256 * MIB // 20
+        assert "255 MiB in use of memory.max 256 MiB, hit 50 times" in state.because
+
+
+def stuck(
+    swaps: int = 0, user: float = 0.0, cache: int = 0, psi: bool = True
+) -> list[MemorySample]:
+    """Looks at a pod at its limit that waits; MiB of swap that move a second, CPUs outside of the
+    kernel, MiB of page cache."""
+    return [
+        replace(
+            one,
+            stat={**one.stat, "workingset_refault_anon": number * swaps * 128, "file": cache * MIB},
+            user_usec=int(number * user * 5e5),
+        )
+        for number, one in enumerate(groups(255, 0.8, psi=psi))
+    ]
+
+
+@pytest.mark.parametrize("psi", [True, False])
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        ({}, "short"),
+        ({"swaps": 36}, "own limit"),
+        ({"user": 0.8}, "own limit"),
+        ({"cache": 40}, "own limit"),
+    ],
+)
+def test_a_pod_that_gets_on_is_not_stuck(looks: dict[str, int], kind: str, psi: bool) -> None:
+    state = stuck_state(stuck(**looks, psi=psi))
+    assert state.kind == kind, state
+    assert ("36.0 MiB/s of swap moves" in state.because) == ("swaps" in looks)
+
+
+def streaming(rate: int, reread: float = 0.0) -> list[MemorySample]:
+    """Looks at a pod that takes MiB a second of page cache through 1 MiB; a share is read again."""
+    pages = rate * MIB // 4096 // 2
+    return [
+        replace(
+            one,
+            stat={
+                **one.stat,
+                "pgsteal": number * pages,
+                "workingset_refault_file": int(number * pages * reread),
+                "file": MIB,
+            },
+            usage_usec=0,
+        )
+        for number, one in enumerate(stuck())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [(streaming(20), "own limit"), (streaming(2), "short"), (streaming(20, 1.0), "short")],
+)
+def test_a_pod_that_streams_files_is_not_stuck(looks: list[MemorySample], kind: str) -> None:
+    state = stuck_state(looks)
+    assert state.kind == kind, state
+    assert ("20.0 MiB/s are freed" in state.because) == (kind == "own limit")
+
+
+@pytest.mark.parametrize(("cache", "kind"), [(10, "short"), (30, "own limit")])
+def test_a_class_with_page_cache_to_be_had_is_not_short(cache: int, kind: str) -> None:
+    """Readers of files wait at the limit of their QoS cgroup: a quiet pod beside them is spared."""
+    looks = [
+        replace(one, stat={**one.stat, "inactive_file": MIB, "active_file": (cache - 1) * MIB})
+        for one in groups(255, 0.8)
+    ]
+    state = class_state(looks)
+    assert state.kind == kind, state
+    assert ("30 MiB of page cache can be had" in state.because) == (kind == "own limit")
+    assert class_state(groups(255, 0.1)).kind == "calm"
+
+
+def test_swap_alone_may_move() -> None:
+    looks = [replace(one, swap=n * 9 * MIB) for n, one in enumerate(stuck())]
+    assert stuck_state(looks).kind == "own limit"
+
+
+def test_a_group_that_is_out_of_memory_again_and_again_is_short() -> None:
+    before, *_, after = groups(190, 0.1, limit=200)
+    assert own_kills(before, after) == 0
+    hit = replace(after, local={"max": 400, "oom": 2})
+    assert own_kills(before, hit) == 2
+    assert own_kills(before, replace(hit, identity=2)) == 0
+    assert killed_state(hit, 1, 5.0).kind == "calm", "what was killed may be enough"
+    state = killed_state(hit, 2, 5.0)
+    assert (state.kind, state.missing) == ("short", 10 * MIB)
+    assert state.because == "190 MiB in use of memory.max 200 MiB, out of memory 2 times in 5 s"
+    assert killed_state(replace(hit, max=1 << 63), 9, 5.0).kind == "calm"
+
+
+def test_what_the_memory_of_a_group_is_made_of() -> None:
+    stat = {
+        "anon": 50 * MIB,
+        "file": 130 * MIB,
+        "shmem": 30 * MIB,
+        "kernel_stack": MIB,
+        "pagetables": MIB,
+    }
+    group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
+    assert page_cache_bytes(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
+    assert held_bytes(group) == 97 * MIB, "with what the kernel keeps for it"
+    assert charged_and_freed(group, 0) == (97 * MIB, 97 * MIB), "no file survives it"
+    assert charged_and_freed(group, 20 * MIB) == (97 * MIB, 77 * MIB)
+    assert charged_and_freed(group, 900 * MIB) == (97 * MIB, 67 * MIB)
+    assert protected_cache(group, 80 * MIB) == 0
+    assert protected_cache(group, 150 * MIB) == 60 * MIB
+    assert protected_cache(group, 200 * MIB) == 100 * MIB
+
+
+def test_how_much_should_be_had() -> None:
+    gib = 1024 * MIB
+    assert [PRESSURE_THRESHOLDS.wanted_bytes(gib * size) // MIB for size in (1, 2, 16, 256)] == [
+        128,
+        204,
+        1638,
+        4096,
+    ]
+    assert PRESSURE_THRESHOLDS.wanted_bytes(256 * MIB) == 64 * MIB
