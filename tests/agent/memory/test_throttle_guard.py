@@ -11,7 +11,7 @@ from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
 from qoslet.core.api.memory_annotations import MemoryPolicy
-from qoslet.core.memory.sample import MemorySample, Pressure
+from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.guard_mode import Mode
 from qoslet.sim.memory import SimMemory
 from tests.agent.fixtures import ROOT, Bench, pod_of, resources, spec_of

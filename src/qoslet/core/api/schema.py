@@ -333,7 +333,7 @@ def _collect_list(value: Any, kind: Any, path: str, faults: list[TypeFault]) -> 
     if not isinstance(value, list):
         faults.append((path, f"must be an array, is {type_name(value)}"))
         return None
-    blank = None if type(kind.item_type).__name__ == "UnionType" else {}
+    blank: Any = None if type(kind.item_type).__name__ == "UnionType" else {}
     items = []
     for index, item in enumerate(value):
         clean = _collect(item, kind.item_type, f"{path}[{index}]", faults)
