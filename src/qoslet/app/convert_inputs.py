@@ -15,7 +15,7 @@ from qoslet.core.convert.convert import (
 )
 from qoslet.core.convert.inputs import blocks_of, kind_of
 from qoslet.core.convert.options import WINDOWS_ONLY, check_release
-from qoslet.core.convert.pods import convert_pods
+from qoslet.core.convert.pods import are_of_windows, convert_pods
 from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.resources import Block
 from qoslet.core.versions.runtime import KEP_2254, by_tables
@@ -24,6 +24,8 @@ from qoslet.errors import BadInput
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.app.inputs import Inputs
+    from qoslet.core.api.loaded import Loaded
     from qoslet.core.api.pod import System
     from qoslet.core.problem import Problem
 
@@ -62,16 +64,21 @@ def _converted(args: argparse.Namespace, request: ConversionRequest) -> Conversi
 def _pods(
     args: argparse.Namespace, request: ConversionRequest, values: list[Any] | None
 ) -> Conversion:
-    from qoslet.app.inputs import read, read_values
+    from qoslet.app.inputs import note_origins, read, read_values
 
     args.expand, args.resources = False, "spec"
-    system: System | None = "windows" if args.to in WINDOWS_ONLY else None
-    given = (
-        read(args, [args.path], system=system)
-        if values is None
-        else read_values(args, values, system)
-    )
-    return convert_pods(given.pods, given.node, request, given.problems)
+
+    def given(system: System | None, before: Loaded | None = None) -> Inputs:
+        if values is None:
+            return read(args, [args.path], system=system, given=before, again=True)
+        return read_values(args, values, system)
+
+    found = given("windows" if args.to in WINDOWS_ONLY else None)
+    if found.node.os != "windows" and not args.node and are_of_windows(found.pods):
+        found = given("windows", found.loaded)
+    if values is None:
+        note_origins(found.node)
+    return convert_pods(found.pods, found.node, request, found.problems)
 
 
 def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) -> ConversionRequest:

@@ -94,11 +94,11 @@ def read(
     if node is None:
         raise BadInputs(faults)
     if not again:
-        _note_origins(node)
+        note_origins(node)
     return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
 
 
-def _note_origins(node: Node) -> None:
+def note_origins(node: Node) -> None:
     """Say what no document gave."""
     if node.probed:
         note(f"taken from this machine: {_grouped(node.probed)}")

@@ -163,3 +163,34 @@ def test_the_library_says_the_same() -> None:
     assert node.pods
     with pytest.raises(qoslet.BadInput, match="needs a node"):
         qoslet.convert(PODS.split("---")[0], "v2")
+
+
+WINDOWS = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  os: {name: windows}
+  containers: [{name: c, image: x, resources: {limits: {cpu: 1500m, memory: 1Gi}}}]
+"""
+
+
+@pytest.mark.parametrize("to", ["cri", "oci"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_messages_of_windows_pods_are_of_a_windows_machine(
+    to: str, piped: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "web.yaml").write_text(WINDOWS)
+    name = "-" if piped else "web.yaml"
+    given = WINDOWS if piped else None
+    code, out, err = convert(name, "--to", to, "--processors", "8", given=given, folder=tmp_path)
+    assert code == 0
+    assert "cgroup" not in out + err
+    assert "linux" not in out + err
+    assert out.startswith(f"pod -> {to}  Windows\n")
+    code, out, err = convert(
+        name, "--to", to, "--processors", "8", "-o", "json", given=given, folder=tmp_path
+    )
+    (block,) = document(out)["blocks"]
+    resources = block["message"]["windows"]["resources"]
+    assert (resources.get("cpu_maximum") or resources["cpu"]["maximum"]) == 1875

@@ -23,12 +23,18 @@ from qoslet.core.plan.cri_messages import oci as oci_messages
 from qoslet.core.plan.plan import plan
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
+from qoslet.core.quantity import from_int
 from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.windows import windows_cri, windows_oci, windows_settings
 from qoslet.core.resources.windows_isolation import asks_for_hyperv, hyperv, on_host
 from qoslet.errors import BadInput
+
+
+def are_of_windows(pods: Sequence[Pod]) -> bool:
+    """Whether there are pods, and all of them are of Windows."""
+    return bool(pods) and all(pod.os == "windows" for pod in pods)
 
 
 def convert_pods(
@@ -43,6 +49,9 @@ def convert_pods(
     hierarchy = node.hierarchy if request.to in ("oci", "cri") else request.hierarchy
     driver = request.driver if request.to == "systemd" else node.driver
     node, problems = on_kernel(node, problems, request.kernel)
+    if request.windows.processors is not None and are_of_windows(pods):
+        processors = from_int(request.windows.processors)
+        node = structs.replace(node, capacity={**node.capacity, "cpu": processors})
     host = structs.replace(node.host, hierarchy=hierarchy)
     planned = plan(pods, structs.replace(node, host=host, driver=driver), problems)
     if request.to in ("oci", "cri"):

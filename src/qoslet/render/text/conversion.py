@@ -39,6 +39,8 @@ def _heading(conversion: Conversion, terminal: Terminal) -> str:
         words = ["isolation by pod" if isolation == "by pod" else f"{isolation} isolation"]
         whose = "Docker's" if request.windows.percent else "the design's"
         words += [f"{whose} precedence"] if request.windows.precedence else []
+    elif conversion.parts and all("windows" in (part.message or ()) for part in conversion.parts):
+        words = ["Windows"]
     if request.update is not None:
         words.append("update")
     said = terminal.paint(f"{conversion.source} -> {request.to}", "bold")
