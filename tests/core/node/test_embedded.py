@@ -166,3 +166,48 @@ def test_flags_without_an_effect_are_told_and_those_of_maps_add_up(tmp_path: Pat
 def test_a_document_of_flags_of_another_shape_is_told(tmp_path: Path) -> None:
     _, problems = read(tmp_path, OWN, {**EKS, "spec": {"kubelet": {"flags": 5}}})
     assert any("must be a text" in row.message for row in problems)
+
+
+STATIC = {"cpuManagerPolicy": "static"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kubeletConfig": STATIC},
+        {**EKS, "spec": {"kubelet": {"config": STATIC}}},
+        {"kubelet-arg": ["cpu-manager-policy=static"]},
+    ],
+)
+def test_what_the_distribution_may_set_is_no_error(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    """GKE and EKS reserve CPU on every node; a whole configuration without any is refused."""
+
+    def severities(*documents: Any) -> list[str]:
+        _, problems = read(tmp_path, OWN, *documents)
+        return [row.severity for row in problems if "needs CPU in kubeReserved" in row.message]
+
+    kubelet = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    assert severities(document) == ["warning"]
+    assert severities(document, kubelet) == ["error"]
+    assert severities(kubelet, document) == ["error"]
+    assert severities({**kubelet, **STATIC}) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "hierarchy"),
+    [("CGROUP_MODE_V1", "v1"), ("CGROUP_MODE_V2", "v2"), ("CGROUP_MODE_UNSPECIFIED", None)],
+)
+def test_the_cgroup_mode_of_gke_is_the_hierarchy(
+    tmp_path: Path, mode: str, hierarchy: str | None
+) -> None:
+    for config in ({"kubeletConfig": {"maxPods": 42}}, {}):
+        if not config and hierarchy is None:
+            continue
+        document = {**config, "linuxConfig": {"cgroupMode": mode}}
+        node, _ = read(tmp_path, OWN, document)
+        place = node.origins.get("host.hierarchy", "")
+        assert place.endswith(": linuxConfig.cgroupMode") is (hierarchy is not None)
+        if hierarchy is not None:
+            assert node.hierarchy == hierarchy

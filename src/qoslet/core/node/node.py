@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import NO_QUANTITIES, Quantities
 from qoslet.core.node.topology import Layout, NumaNode
+from qoslet.core.problem import Severity
 from qoslet.core.quantity import ZERO, Quantity, from_int, from_nano, sub, total
 from qoslet.core.versions import feature_gates
 from qoslet.core.versions.kubernetes import Profile
@@ -119,8 +120,8 @@ class Assumed(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """A node with every choice made. ``kubelet_given`` tells that a real KubeletConfiguration
-    was among the input, so that what a kubelet would refuse at start is an error."""
+    """A node with every choice made. ``kubelet_given`` tells that a real KubeletConfiguration was
+    among the input, ``is_partial`` that it is a part of one, of which a distribution sets the rest."""
 
     name: str | None
     capacity: Quantities
@@ -132,6 +133,7 @@ class Node(Struct, frozen=True):
     os: Literal["linux", "windows"] = "linux"
     isolation: Literal["process", "hyperv"] | None = None
     kubelet_given: bool = False
+    is_partial: bool = False
     probed: tuple[str, ...] = ()
     assumed: tuple[Assumed, ...] = ()
     origins: Mapping[str, str] = {}
@@ -142,6 +144,12 @@ class Node(Struct, frozen=True):
     def hierarchy(self) -> Hierarchy:
         """v1 or v2; a hybrid host reads as v1."""
         return self.host.hierarchy
+
+    @property
+    def refusal(self) -> Severity:
+        """How severe it is what a kubelet refuses at its start: an error where its whole
+        configuration is known."""
+        return "error" if self.kubelet_given and not self.is_partial else "warning"
 
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on: the owner's word, else the release's default."""

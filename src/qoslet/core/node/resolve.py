@@ -306,6 +306,7 @@ def node_from(
         os=os,
         isolation=_isolation(faults, flags),
         kubelet_given=sources.kubelet is not None,
+        is_partial=sources.from_distribution and not sources.is_whole,
         probed=tuple(sorted(machine.probed)),
         assumed=tuple(sorted(machine.assumed, key=lambda one: one.field)),
         origins={**machine.origins, **found.origins},

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.node.command_line.parse import flags
 from qoslet.core.problem import Problem
@@ -31,6 +32,10 @@ _ARGUMENTS = {
 _UNTYPED = ("machine.kubelet.extraConfig", "kubeletConfig")
 """Where documents without a kind have it: those of Talos and of GKE."""
 
+_CGROUP_MODE = "linuxConfig.cgroupMode"
+_CGROUP_MODES = {"CGROUP_MODE_V1": "v1", "CGROUP_MODE_V2": "v2"}
+"""What GKE calls the cgroup versions; unspecified is the release's default."""
+
 _CONFIGZ = "kubectl get --raw /api/v1/nodes/NAME/proxy/configz"
 
 _REFUSED = {
@@ -47,13 +52,15 @@ _REFUSED = {
 
 class Embedded(Struct, frozen=True):
     """What a document holds: the field that the configuration stands at, and that (None: empty), and
-    the same of the kubelet's flags; or, with ``message``, why it cannot be read and what to give
+    the same of the kubelet's flags; ``hierarchy`` is v1 or v2 where it says so, before the field that
+    does; or, with ``message``, why it cannot be read and what to give
     instead."""
 
     field: str = ""
     document: Mapping[str, Any] | None = None
     arguments_field: str = ""
     arguments: Any = None
+    hierarchy: tuple[str, str] | None = None
     message: str = ""
     hint: str = ""
 
@@ -73,7 +80,18 @@ def embedded(given: Mapping[str, Any]) -> Embedded | None:
         return Embedded(arguments_field="kubelet-arg", arguments=given["kubelet-arg"] or [])
     if isinstance(given.get("machine"), Mapping) and ("version" in given or "cluster" in given):
         return _at(given, _UNTYPED[0], "Talos machine configuration")
-    return _at(given, _UNTYPED[1], "GKE configuration") if "kubeletConfig" in given else None
+    return _gke(given) if "kubeletConfig" in given or "linuxConfig" in given else None
+
+
+def _gke(given: Mapping[str, Any]) -> Embedded:
+    """What a node system configuration of GKE says of the kubelet and of cgroups."""
+    mode = _value(given, _CGROUP_MODE)
+    hierarchy = _CGROUP_MODES.get(mode) if isinstance(mode, str) else None
+    if hierarchy is None:
+        return _at(given, _UNTYPED[1], "GKE configuration")
+    beside = {**given, "kubeletConfig": given.get("kubeletConfig") or {}}
+    found = _at(beside, _UNTYPED[1], "GKE configuration")
+    return replace(found, hierarchy=(hierarchy, _CGROUP_MODE))
 
 
 def _at(given: Mapping[str, Any], field: str, kind: str) -> Embedded:

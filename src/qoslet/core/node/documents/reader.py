@@ -38,6 +38,10 @@ class Sources(Struct):
     api: Fields | None = None
     problems: list[Problem] = []
     kubeadm: Fields = {}
+    is_whole: bool = False
+    """A KubeletConfiguration is among them, not only a part of one."""
+    from_distribution: bool = False
+    """A part of one is, of a distribution that sets others itself."""
     entries: dict[str, dict[str, str]] = {}
     """Of fields that several KubeletConfigurations give a part of: the place of each entry."""
     arguments: list[tuple[str, Any]] = []
@@ -68,8 +72,10 @@ def sort(
         kind, version = given.get("kind"), given.get("apiVersion")
         if "kubeletconfig" in given:
             _kubelet(faults, found, f"{label}: kubeletconfig.", _in_force(given["kubeletconfig"]))
+            found.is_whole = True
         elif (kind == "KubeletConfiguration" and version == KUBELET_API) or _is_bare(given):
             _kubelet(faults, found, f"{label}: ", given)
+            found.is_whole = True
         elif kind == "Node" and version == OWN_API:
             _own(faults, found, label, given)
         elif kind == "Node" and version == "v1":
@@ -155,6 +161,10 @@ def _embedded(faults: Faults, found: Sources, label: str, given: Mapping[str, An
         return True
     given_at = inside.field if inside.document is not None else inside.arguments_field
     found.problems.append(partial_row(f"{label}: {given_at}"))
+    found.from_distribution = True
+    if inside.hierarchy is not None:
+        version, field = inside.hierarchy
+        found.own = {**(found.own or {}), "host.hierarchy": (version, f"{label}: {field}")}
     if inside.document is not None:
         _kubelet(faults, found, f"{label}: {inside.field}.", inside.document)
     if inside.arguments:

@@ -51,7 +51,7 @@ def _row(node: Node, field: str, name: str, message: str, old: bool) -> Problem:
     if not _needed(node, name):
         return Problem("warning", _place(node, field), message, hint)
     refused = f"{message}, and a kubelet refuses to start"
-    return Problem("error" if node.kubelet_given else "warning", _place(node, field), refused, hint)
+    return Problem(node.refusal, _place(node, field), refused, hint)
 
 
 def _needed(node: Node, name: str) -> bool:

@@ -176,7 +176,7 @@ def problems_of(
 
 def _refusal(node: Node, where: str, message: str, hint: str) -> Problem:
     refused = f"{message}: a kubelet refuses to start"
-    return Problem("error" if node.kubelet_given else "warning", where, refused, hint)
+    return Problem(node.refusal, where, refused, hint)
 
 
 def _place(node: Node, field: str) -> str:

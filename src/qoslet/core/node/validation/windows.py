@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from qoslet.core.node.documents.kubelet_config import KubeletRead
 from qoslet.core.node.node import Node
-from qoslet.core.problem import Problem, Severity
+from qoslet.core.problem import Problem
 
 _REFUSED_SINCE, _IGNORED_SINCE = 11, 30
 _GATE = "WindowsCPUAndMemoryAffinity"
@@ -63,8 +63,7 @@ def _unsupported(node: Node, found: KubeletRead, field: str, remedy: str) -> Ite
     where, hint = found.origins.get(field, f"{field} (default)"), f"set {field}: {remedy}"
     if _REFUSED_SINCE <= node.profile.minor < _IGNORED_SINCE:
         message = "is not supported on Windows: a kubelet refuses to start"
-        severity: Severity = "error" if node.kubelet_given else "warning"
-        yield Problem(severity, where, message, hint)
+        yield Problem(node.refusal, where, message, hint)
     elif field in found.origins:
         yield Problem("warning", where, "is ignored on Windows, which has no cgroups", hint)
 
