@@ -194,3 +194,15 @@ def test_messages_of_windows_pods_are_of_a_windows_machine(
     (block,) = document(out)["blocks"]
     resources = block["message"]["windows"]["resources"]
     assert (resources.get("cpu_maximum") or resources["cpu"]["maximum"]) == 1875
+
+
+def test_processors_count_for_windows_pods_among_others() -> None:
+    linux = WINDOWS.replace("windows", "linux").replace("web", "other")
+    code, out, _ = convert(
+        "-", "--to", "cri", "--processors", "8", "-o", "json", given=f"{WINDOWS}---\n{linux}"
+    )
+    assert code == 0
+    messages = [block["message"] for block in document(out)["blocks"]]
+    (found,) = [message["windows"] for message in messages if "windows" in message]
+    assert found["resources"]["cpu_maximum"] == 1875
+    assert len(messages) > 1

@@ -49,7 +49,7 @@ def convert_pods(
     hierarchy = node.hierarchy if request.to in ("oci", "cri") else request.hierarchy
     driver = request.driver if request.to == "systemd" else node.driver
     node, problems = on_kernel(node, problems, request.kernel)
-    if request.windows.processors is not None and are_of_windows(pods):
+    if request.windows.processors is not None and any(pod.os == "windows" for pod in pods):
         processors = from_int(request.windows.processors)
         node = structs.replace(node, capacity={**node.capacity, "cpu": processors})
     host = structs.replace(node.host, hierarchy=hierarchy)
