@@ -282,10 +282,9 @@ def node_from(
     faults = Faults()
     sources = _sources(faults, documents, flags)
     given = overrides(faults, flags)
-    configured = {**(sources.kubelet or {}), **given}
-    machine = Lookup(faults, sources, probe, _look(faults, flags, acts), configured)
-    problems = list(sources.problems)
-    found = _kubelet_read(faults, sources, given)
+    look, configured = _look(faults, flags, acts), {**(sources.kubelet or {}), **given}
+    machine = Lookup(faults, sources, probe, look, configured)
+    problems, found = list(sources.problems), _kubelet_read(faults, sources, given)
     rules = _profile(machine, flags, problems)
     problems += _ignored(found, sources.kubelet, given, rules, acts=acts)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
