@@ -134,7 +134,6 @@ class Reconciler:
         held = self.memory.urgent
         whole = whole or replanned or self._resync.is_due(context.now, held=held)
         if whole:
-            self.memory.hurry(False)
             context.executor.watch(context.plan.upper())
             for worker in context.workers.values():
                 context.executor.watch(worker.cgroups)
@@ -142,7 +141,6 @@ class Reconciler:
             context.work_queue |= context.workers.keys()
             self._collector.find(seen)
             self._lost_processes.find(seen)
-            self.memory.hurry(True)
         self._poll_runtime()
         self._collect_pending()
         self.memory.sync(whole=whole)

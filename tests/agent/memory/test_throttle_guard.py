@@ -286,18 +286,6 @@ def test_it_is_said_since_when_nothing_was_freed() -> None:
     assert row.not_freed == pytest.approx(20, abs=1)
 
 
-def test_a_container_that_may_be_reclaimable_is_not_killed_soon() -> None:
-    bench = Throttled(reclaim=False)
-    path = bench.pod("hog", limit="", high=200 * MIB)
-    bench.available = 100
-    bench.holds(path, 150, cache=55)
-    bench.pushing.add(path)
-    (said,) = bench.time(5)
-    assert "no memory to grant, 0.0 MiB free; 55.0 MiB look reclaimable, waiting " in said
-    (said,) = bench.time(8)
-    assert "killed container d/" in said
-
-
 def test_without_a_limit_it_is_raised_step_by_step_as_far_as_the_node_allows() -> None:
     bench = Throttled()
     path = bench.pod("hog", limit="", high=200 * MIB)

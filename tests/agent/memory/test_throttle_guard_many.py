@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qoslet.core.memory.sample import MemorySample
-from tests.agent.memory.test_throttle_guard import HIGH, Read, Throttled
+from tests.agent.memory.test_throttle_guard import HIGH, MIB, Read, Throttled
 
 
 class SlowRead(Read):
@@ -119,3 +119,15 @@ def test_a_reader_at_its_memory_high_is_no_hurry_for_long() -> None:
     bench.time(10)
     assert not urgent(bench)
     assert bench.reconciler.memory.policies[0].rows()[0].what == "reclaiming"
+
+
+def test_a_container_that_may_be_reclaimable_is_not_killed_soon() -> None:
+    bench = Throttled(reclaim=False)
+    path = bench.pod("hog", limit="", high=200 * MIB)
+    bench.available = 100
+    bench.holds(path, 150, cache=55)
+    bench.pushing.add(path)
+    (said,) = bench.time(5)
+    assert "no memory to grant, 0.0 MiB free; 55.0 MiB look reclaimable, waiting " in said
+    (said,) = bench.time(8)
+    assert "killed container d/" in said

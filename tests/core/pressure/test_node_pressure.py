@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qoslet.core.memory.breakdown import held_bytes, page_cache_bytes, protected_cache
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
-from qoslet.core.pressure.limit_pressure import (
-    waits_at_own_limits,
-)
+from qoslet.core.pressure.eviction_ranking import charged_and_freed
 from qoslet.core.pressure.node_pressure import (
     PRESSURE_THRESHOLDS,
     is_uneasy,
@@ -149,39 +148,6 @@ def test_looks_that_lie_close_together_are_no_pauses() -> None:
     assert node_state([*looks, pause]).kind != "short"
 
 
-def pod(some: float, hits: int, *, every: float = 0.5) -> list[MemorySample]:
-    """Three looks at a pod that waits for this share of the time and hits its limits so often."""
-    return [
-        MemorySample(
-            f"/q/pod{some}{hits}",
-            at=100 + number * every,
-            identity=1,
-            current=96 * MIB,
-            events={"high": hits * number},
-            pressure=waited(some * number * every, 0.0),
-        )
-        for number in range(3)
-    ]
-
-
-def test_what_pods_wait_at_their_own_limits_is_not_the_nodes() -> None:
-    """A reader keeps kswapd at work on a node with 4 GiB of page cache, and one container stalls."""
-    assert waits_at_own_limits([]) == 0.0
-    assert waits_at_own_limits([pod(0.9, 0), pod(0.2, 7)]) == pytest.approx(0.2)
-    assert waits_at_own_limits([pod(0.9, 3), pod(0.8, 7)]) == 1.0
-    assert waits_at_own_limits([pod(0.9, 0), pod(0.1, 0)[:1]]) == 1.0, "nobody knows yet"
-    looks = nodes([150, 150, 150], 0.0, 0.95, scans=50_000, take=0.99)
-    assert node_state(looks).kind == "short"
-    at_limits = waits_at_own_limits([pod(0.9, 9)])
-    state = node_state(looks, at_limits=at_limits)
-    assert state.kind == "own limit"
-    assert "pods waited 90% of the time at their own limits" in state.because
-    worse = nodes([150, 150, 150], 0.0, 0.95, scans=50_000, take=0.2)
-    assert node_state(worse, at_limits=at_limits).kind == "short", "reclaim achieves little"
-    less = nodes([60, 60, 60], 0.0, 0.95, scans=50_000, take=0.99)
-    assert node_state(less, at_limits=at_limits).kind == "short"
-
-
 def test_page_cache_that_is_protected_cannot_be_had() -> None:
     looks = nodes([500, 500, 500], 0.5)
     assert node_state(looks).kind == "own limit"
@@ -273,3 +239,33 @@ def test_more_that_can_be_had_never_makes_a_node_short(
     if node_state(better).kind == "short":
         assert node_state(less).kind == "short"
     assert (node_state(less).kind == "short") <= (node_state(less).missing > 0)
+
+
+def test_what_the_memory_of_a_group_is_made_of() -> None:
+    stat = {
+        "anon": 50 * MIB,
+        "file": 130 * MIB,
+        "shmem": 30 * MIB,
+        "kernel_stack": MIB,
+        "pagetables": MIB,
+    }
+    group = MemorySample("/k", 0.0, 1, 190 * MIB, low=80 * MIB, min=0, swap=7 * MIB, stat=stat)
+    assert page_cache_bytes(group) == 100 * MIB, "what lies in a tmpfs cannot be dropped"
+    assert held_bytes(group) == 97 * MIB, "with what the kernel keeps for it"
+    assert charged_and_freed(group, 0) == (97 * MIB, 97 * MIB), "no file survives it"
+    assert charged_and_freed(group, 20 * MIB) == (97 * MIB, 77 * MIB)
+    assert charged_and_freed(group, 900 * MIB) == (97 * MIB, 67 * MIB)
+    assert protected_cache(group, 80 * MIB) == 0
+    assert protected_cache(group, 150 * MIB) == 60 * MIB
+    assert protected_cache(group, 200 * MIB) == 100 * MIB
+
+
+def test_how_much_should_be_had() -> None:
+    gib = 1024 * MIB
+    assert [PRESSURE_THRESHOLDS.wanted_bytes(gib * size) // MIB for size in (1, 2, 16, 256)] == [
+        128,
+        204,
+        1638,
+        4096,
+    ]
+    assert PRESSURE_THRESHOLDS.wanted_bytes(256 * MIB) == 64 * MIB

@@ -113,7 +113,8 @@ class MemoryMonitor:
 
     def hurry(self, first: bool) -> None:
         """Go before others, if somebody may have to be helped: from the end of a sync until memory was
-        looked at in the next one. What else a sync does has no hurry."""
+        looked at in the next one, and all else observed, where that is due: its share of the time is
+        bounded. What a sync changes has no hurry."""
         if self._parts is not None:
             acts = self._context.config.guard == "act" or bool(self.groups.guarded_pods)
             self._parts.hurry(first and acts)
