@@ -8,7 +8,7 @@ import sys
 from threading import Thread
 from typing import Any
 
-from qoslet.host.machine.thread_priority import ThreadPriority
+from qoslet.host.machine.thread_priority import ThreadPriority, allowed_priority
 
 _USUAL = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
 
@@ -31,6 +31,7 @@ def test_a_thread_goes_before_others_and_what_it_starts_does_not() -> None:
         )
         seen["child"] = child.stdout.split()
         priority(False)
+        seen["allowed"] = allowed_priority()
         seen["same"] = _policy() == before
 
     thread = Thread(target=run)
@@ -39,5 +40,6 @@ def test_a_thread_goes_before_others_and_what_it_starts_does_not() -> None:
     policy, nice = seen["first"]
     assert seen["how"] == ("real-time" if policy == os.SCHED_RR else "nice" if nice == -20 else "")
     assert seen["child"] == [str(os.SCHED_OTHER), "0"] or not seen["how"]
+    assert seen["allowed"] == seen["how"]
     assert seen["same"]
     assert _policy()[0] == os.SCHED_OTHER, "only that thread"

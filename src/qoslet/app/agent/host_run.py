@@ -26,7 +26,7 @@ from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.mlock import lock_memory
-from qoslet.host.machine.thread_priority import ThreadPriority
+from qoslet.host.machine.thread_priority import ThreadPriority, allowed_priority
 from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
@@ -171,10 +171,15 @@ def _remember(
     memory of others keeps its own."""
     wakes.append(reconciler.memory.descriptors)
     rest.callback(reconciler.memory.close)
-    wrong = lock_memory() if reconciler.context.config.guard != "off" else ""
+    guard, note = reconciler.context.config.guard, reconciler.context.log_note
+    wrong = lock_memory() if guard != "off" else ""
     if wrong:
-        reconciler.context.log_note(
-            f"the kernel may reclaim the agent's memory under pressure: {wrong}"
+        note(f"the kernel may reclaim the agent's memory under pressure: {wrong}")
+    how = allowed_priority() if guard == "act" else ""
+    if guard == "act" and how != "real-time":
+        instead = "it runs at nice -20" if how else "it runs as any process"
+        note(
+            f"the guard may wait for a CPU while containers stall: no real-time priority, {instead}"
         )
 
 

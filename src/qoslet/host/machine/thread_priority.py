@@ -54,3 +54,12 @@ class ThreadPriority:
         except OSError:
             # it was allowed a moment ago; the next change tries again
             return
+
+
+def allowed_priority() -> str:
+    """``real-time``, ``nice``, or empty where the kernel allows this thread neither."""
+    priority = ThreadPriority()
+    priority(True)
+    how = priority.how
+    priority(False)
+    return how
