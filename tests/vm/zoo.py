@@ -58,6 +58,7 @@ def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[
     """The rows of scenes in one boot of a system; VmError if there are none."""
     system = ALL[name]
     command = shlex.join([*_DRIVER.split(), *scenes])
+    commit = answer(["git", "-C", REPO, "describe", "--always", "--dirty=+"]).strip()
     with image(system.suite) as disk:
         label = f"{name} (Linux {disk.facts.kernel.partition('-')[0].partition('+')[0]})"
         say(f"Booting {label}")
@@ -65,7 +66,6 @@ def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[
     found = left.logs / "zoo.jsonl"
     if not found.exists():
         raise VmError(left.why() if left.code is None else f"no row; logs: {left.logs}")
-    commit = answer(["git", "-C", REPO, "describe", "--always", "--dirty=+"]).strip()
     seen = f"{time.strftime('%Y-%m-%d')} {commit}"
     return rows_from(label, seen, map(json.loads, found.read_text().splitlines()))
 

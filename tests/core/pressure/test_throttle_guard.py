@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, NodeMemory
@@ -118,6 +119,16 @@ def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
     assert may_restore(hold, sample.at + GUARD_POLICY.min_raised_seconds)
     _, sample = stalled(used=240)
     assert with_fit(hold, sample, 0).fits_since is None
+
+
+def test_memory_that_only_looked_reclaimable_counts_until_it_is_gone() -> None:
+    """Page cache that sockets hold: of 90 MiB 40 are on the lists, and none of it was freed."""
+    sample = MemorySample("/a", 9.0, 1, 90 << 20, stat={"inactive_file": 40 << 20})
+    override = HighOverride(76 << 20, 96 << 20, 0.0, 1, 1)
+    assert with_fit(override, sample, 0).fits_since == 9.0
+    assert with_fit(replace(override, doubted=True), sample, 0).fits_since is None
+    less = replace(sample, current=60 << 20)
+    assert with_fit(replace(override, doubted=True), less, 0).fits_since == 9.0
 
 
 def test_a_load_that_settles_just_below_gets_its_value_back_later() -> None:

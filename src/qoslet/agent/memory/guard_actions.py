@@ -41,7 +41,12 @@ class GuardActions:
             return error
         times = override.raises if override.raised else override.raises + 1
         self.overrides[path] = HighOverride(
-            override.planned, value, self._context.now, override.identity, times
+            override.planned,
+            value,
+            self._context.now,
+            override.identity,
+            times,
+            doubted=override.doubted,
         )
         self._why[path] = (self._context.clock.wall(), why)
         return ""

@@ -316,6 +316,7 @@ class Guard:
                 return self._reclaim.begin(path, decision.value)
             case "raise" | "limit":
                 watched.asked_at = None
+                override = replace(override, doubted=watched.tracker.verdict.doubtful)
                 return self._actions.raise_high(path, override, decision.value, decision.because)
             case "end":
                 watched.blocked_until = now + 2 * KILL_GRACE_SECONDS

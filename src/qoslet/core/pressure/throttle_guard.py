@@ -59,8 +59,9 @@ GUARD_POLICY = GuardPolicy()
 
 class HighOverride(Struct, frozen=True):
     """A memory.high that the guard has changed, or changed back. Times are monotonic seconds.
-    ``reclaimed``: the kernel was asked to reclaim; ``fits_since``: since when the cgroup would fit
-    below the planned value again, ``close_since``: or closely."""
+    ``reclaimed``: the kernel was asked to reclaim; ``doubted``: memory looked reclaimable and nothing
+    was freed, so all of it counts; ``fits_since``: since when the cgroup would fit below the planned
+    value again, ``close_since``: or closely."""
 
     planned: int
     value: int
@@ -68,6 +69,7 @@ class HighOverride(Struct, frozen=True):
     identity: int
     raises: int = 0
     reclaimed: bool = False
+    doubted: bool = False
     fits_since: float | None = None
     close_since: float | None = None
 
@@ -89,7 +91,9 @@ def with_fit(
     override: HighOverride, sample: MemorySample, swap_room: int, policy: GuardPolicy = GUARD_POLICY
 ) -> HighOverride:
     """The override after one more sample: whether the cgroup would fit again, and since when."""
-    unreclaimable = sample.current - reclaimable_bytes(sample, swap_room)
+    unreclaimable = sample.current
+    if not override.doubted:
+        unreclaimable -= reclaimable_bytes(sample, swap_room)
 
     def since(before: float | None, ratio: float) -> float | None:
         if unreclaimable >= override.planned * ratio:
