@@ -109,12 +109,13 @@ class MemoryMonitor:
         self._schedule(now)
         self._accounting.resolve_kills()
         self._accounting.save()
-        self.hurry(False)
+        self.urgent = any(policy.urgent() for policy in self.policies)
+        self.hurry(self.urgent)
 
     def hurry(self, first: bool) -> None:
         """Go before others, if somebody may have to be helped: from the end of a sync until memory was
         looked at in the next one, and all else observed, where that is due: its share of the time is
-        bounded. What a sync changes has no hurry."""
+        bounded. What a sync changes has no hurry, unless somebody may stand still meanwhile."""
         if self._parts is not None:
             acts = self._context.config.guard == "act" or bool(self.groups.guarded_pods)
             self._parts.hurry(first and acts)
@@ -134,7 +135,6 @@ class MemoryMonitor:
         self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
         # of groups that others may have made, what happened before is no news
         self._sample(frozenset(one.path for one in moved.added if not one.uid))
-        self.urgent = any(policy.urgent() for policy in self.policies)
         self.hurry(True)
 
     def _cgroups_to_read(self, now: float, whole: bool) -> frozenset[str]:
