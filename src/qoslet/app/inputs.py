@@ -31,15 +31,18 @@ if TYPE_CHECKING:
 
 class Inputs(Struct, frozen=True):
     """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
-    ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``is_new`` tells
-    that this kubelet has just started."""
+    ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``has_ended``
+    tells that this kubelet names not all of them, ``is_new`` that it has just started; ``ready`` are
+    those with a sandbox that is ready, None where they are not known."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
     running: frozenset[str] = frozenset()
+    has_ended: bool = False
     is_new: bool = False
+    ready: frozenset[str] | None = None
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -165,7 +168,9 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         loaded = load_text(found.pods[1], options, name=found.pods[0])
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
-    return Inputs(loaded.pods, node, told, loaded, found.running, found.is_new)
+    return Inputs(
+        loaded.pods, node, told, loaded, found.running, found.has_ended, found.is_new, found.ready
+    )
 
 
 def scheduled(inputs: Inputs) -> Inputs:

@@ -103,6 +103,21 @@ def test_ids_that_statuses_lack_are_the_runtime_s(tmp_path: Path, server: CriSer
     assert ids(found) == {"a": [f"containerd://{ID}"], "b": []}
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_pod_that_the_kubelet_no_longer_names_has_ended(
+    tmp_path: Path, server: CriServer, named: bool
+) -> None:
+    """Its sandbox stays, not ready, until the kubelet collects it."""
+    box(server, "a", "uid-a")
+    box(server, "b", "uid-b", ready=False)
+    pages = {"/pods": pods("a", "b") if named else pods("a"), "/metrics": METRICS}
+    with kubelet_port(pages) as (number, _):
+        found = look(tmp_path, server, f"readOnlyPort: {number}\n")
+    assert found.running == {"uid-a", "uid-b"}
+    assert found.ready == {"uid-a"}
+    assert found.has_ended is not named
+
+
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd}\nspec: {containers: [{name: app, image: a}]}\n"
 
 

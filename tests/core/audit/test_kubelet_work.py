@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import LiveTree
-from tests.core.audit.trees import added, look, plan_of, tree_of
+from tests.core.audit.trees import added, look, plan_of, tree_of, without
 
 UID = "0000dead-1111-2222-3333-444444444444"
 SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
@@ -72,3 +72,19 @@ def test_a_pod_that_ended_between_the_looks_counts_a_moment_longer(
     report = look(plan, weighed(tree_of(plan), "/kubepods/burstable"))
     after = without_kubelet_work(report, frozenset(), has_ended=has_ended)
     assert [one.verdict for one in after.findings] == [verdict]
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize(
+    ("is_ready", "verdict"), [(True, "missing"), (False, "pending"), (None, "missing")]
+)
+def test_a_pod_without_a_sandbox_is_being_started(
+    tmp_path: Path, driver: str, is_ready: bool | None, verdict: str
+) -> None:
+    plan = plan_of(str(tmp_path), "v2", driver, "1.36")
+    pod = next(one for one in plan.cgroups if one.level == "pod")
+    assert pod.pod is not None
+    report = look(plan, without(tree_of(plan), pod.path or ""))
+    ready = None if is_ready is None else frozenset([pod.pod.uid] if is_ready else [])
+    after = without_kubelet_work(report, frozenset(), ready=ready)
+    assert [(one.verdict, one.path) for one in after.findings] == [(verdict, pod.path)]

@@ -78,12 +78,11 @@ class NodeAudit:
         from qoslet.app.inputs import read_live
 
         inputs = self._inputs
-        running = set(inputs.running)
+        looks = [inputs]
 
         def again() -> Plan:
-            latest = self._latest()
-            running.update(latest.running)
-            return latest.plan()
+            looks.append(self._latest())
+            return looks[-1].plan()
 
         def allocated() -> Plan:
             chosen = self._args.resources
@@ -97,9 +96,10 @@ class NodeAudit:
         audited = audit_machine(inputs.plan(), again, allocated if can_ask else None, pause=pause)
         report = without_kubelet_work(
             audited.report,
-            frozenset(running),
+            frozenset().union(*(one.running for one in looks)),
+            ready=looks[-1].ready,
             is_new=inputs.is_new,
-            has_ended=audited.has_ended,
+            has_ended=audited.has_ended or any(one.has_ended for one in looks),
         )
         return replace(audited, report=report)
 

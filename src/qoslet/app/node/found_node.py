@@ -65,7 +65,11 @@ class FoundNode(Struct, frozen=True):
     pods: tuple[str, bytes] | None
     notes: tuple[DoctorFinding, ...]
     running: frozenset[str] = frozenset()
-    """UIDs of the pods that the container runtime has."""
+    """UIDs of the pods of which the container runtime has a sandbox, those of the last minute, too."""
+    has_ended: bool = False
+    """Whether the kubelet names not all of them: QoS cgroups may still count one that ended."""
+    ready: frozenset[str] | None = None
+    """UIDs of those that are ready; None where the runtime cannot be asked."""
     is_new: bool = False
     """Whether the kubelet has just started, so that its first QoS update may be to come."""
 
@@ -86,7 +90,12 @@ class _Spec(Struct):
     nodeName: str | None = None  # noqa: N815
 
 
+class _Metadata(Struct):
+    uid: str = ""
+
+
 class _Pod(Struct):
+    metadata: _Metadata | None = None
     spec: _Spec | None = None
 
 
@@ -116,10 +125,14 @@ def find_node(options: KubeletOptions) -> FoundNode:
         _release_note(answers),
         runtime.note,
     )
-    running = frozenset(one.uid for one in runtime.sandboxes)
+    named = None if pods is None else _uids(pods[1])
+    has_ended = bool(named and runtime.uids - named)
     age = age_seconds(process)
     is_new = age is not None and age < QOS_UPDATE_SECONDS
-    return FoundNode(process.pid, name, documents, pods, notes, running, is_new)
+    ready = frozenset(one.uid for one in runtime.sandboxes) if runtime.is_asked else None
+    return FoundNode(
+        process.pid, name, documents, pods, notes, runtime.uids, has_ended, ready, is_new
+    )
 
 
 def kubelet_fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:
@@ -223,6 +236,15 @@ def node_name(read: Configuration) -> str:
     import socket
 
     return read.command.path("hostname-override") or socket.gethostname().strip().lower()
+
+
+def _uids(pods: bytes) -> set[str]:
+    """Of the pods that the kubelet names; none where they cannot be read."""
+    try:
+        found = msgspec.json.decode(pods, type=_PodList)
+    except msgspec.ValidationError:
+        return set()
+    return {one.metadata.uid for one in found.items or () if one.metadata is not None}
 
 
 def _node_name(pods: bytes) -> str | None:

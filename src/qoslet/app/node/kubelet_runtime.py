@@ -41,6 +41,11 @@ class KubeletRuntime(Struct, frozen=True):
     scheme: str = ""
     driver: str = ""
     sandboxes: tuple[RuntimeSandbox, ...] = ()
+    """Those that are ready."""
+    uids: frozenset[str] = frozenset()
+    """Of the pods of all sandboxes."""
+    is_asked: bool = False
+    """Whether it has answered."""
     containers: tuple[RuntimeContainer, ...] = ()
 
 
@@ -77,7 +82,9 @@ def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> Kubel
         name=facts.runtime if _is_known(facts.runtime) else "",
         scheme=facts.name,
         driver=(facts.driver or "") if facts.told == "RuntimeConfig" else "",
-        sandboxes=tuple(boxes),
+        sandboxes=tuple(one for one in boxes if one.is_ready),
+        uids=frozenset(one.uid for one in boxes),
+        is_asked=True,
         containers=tuple(found),
     )
 

@@ -30,13 +30,17 @@ def without_kubelet_work(
     report: AuditReport,
     running: frozenset[str],
     *,
+    ready: frozenset[str] | None = None,
     is_new: bool = False,
     has_ended: bool = False,
 ) -> AuditReport:
     """The report; cgroups of pods that the runtime still has (``running`` are their UIDs) are
     pending, and so are the values of QoS cgroups that count those pods until they are gone, that
-    counted one which ``has_ended`` just now, or that a kubelet which ``is_new`` has not updated."""
-    uids = {uid.replace("_", "-") for uid in running}
+    counted one which ``has_ended`` just now, or that a kubelet which ``is_new`` has not updated. So is
+    what lacks of a pod without a sandbox (``ready`` are the UIDs of those that have one, None where
+    that is not known): its kubelet starts it again."""
+    report = replace(report, findings=tuple(_starting(one, ready) for one in report.findings))
+    uids = _plain(running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
     if not (ending or is_new or has_ended):
         return report
@@ -51,6 +55,22 @@ def without_kubelet_work(
         else:
             findings.append(one)
     return replace(report, findings=tuple(findings))
+
+
+def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
+    """The finding, pending where it is the cgroup of a pod that no sandbox runs of."""
+    leaf = one.path.rpartition("/")[2]
+    if one.verdict != "missing" or one.file is not None or one.pod is None or "pod" not in leaf:
+        return one
+    if ready is None or one.container is not None or _uid(one) in _plain(ready):
+        return one
+    message = f"{one.message}: the runtime has no sandbox of it, as while the kubelet starts a pod"
+    return replace(pending(one, message), fix=None)
+
+
+def _plain(uids: frozenset[str]) -> set[str]:
+    """The UIDs as names of cgroups have them."""
+    return {uid.replace("_", "-") for uid in uids}
 
 
 def _uid(finding: Finding) -> str:

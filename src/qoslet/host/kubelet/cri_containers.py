@@ -20,8 +20,8 @@ _NAME, _UID = "io.kubernetes.container.name", "io.kubernetes.pod.uid"
 def look(
     endpoint: str,
 ) -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
-    """The runtime at ``endpoint`` (``unix://...``), the sandboxes that are ready and the containers
-    of pods of Kubernetes, newest first. Raises CannotDo."""
+    """The runtime at ``endpoint`` (``unix://...``), the sandboxes and the containers of pods of
+    Kubernetes, newest first. Raises CannotDo."""
 
     async def ask() -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
         calls = Calls(endpoint)
@@ -46,9 +46,15 @@ def look(
 async def _sandboxes(calls: Calls) -> list[RuntimeSandbox]:
     answer = await calls("ListPodSandbox", pb.ListPodSandboxRequest(), pb.ListPodSandboxResponse)
     return [
-        RuntimeSandbox(one.id, one.metadata.uid, one.metadata.namespace, one.metadata.name)
+        RuntimeSandbox(
+            one.id,
+            one.metadata.uid,
+            one.metadata.namespace,
+            one.metadata.name,
+            one.state == pb.SANDBOX_READY,
+        )
         for one in sorted(answer.items, key=lambda one: -one.created_at)
-        if one.state == pb.SANDBOX_READY and _UID in one.labels
+        if _UID in one.labels
     ]
 
 

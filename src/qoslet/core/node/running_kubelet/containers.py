@@ -18,12 +18,14 @@ _STATUSES = (
 
 
 class RuntimeSandbox(Struct, frozen=True):
-    """A sandbox that is ready, with the UID, namespace and name of its pod."""
+    """A sandbox with the UID, namespace and name of its pod. That of a pod that ended is not ready
+    until the kubelet removes it, a minute later."""
 
     id: str
     uid: str
     namespace: str
     name: str
+    is_ready: bool = True
 
 
 class RuntimeContainer(Struct, frozen=True):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -37,6 +38,8 @@ class _Found(Struct):
     missing: list[str] = []
     pids: list[frozenset[int]] = []
     children: set[str] = set()
+    counted: list[str] = []
+    """Hierarchies that have as many children as those before, whose names were not listed."""
 
 
 class CgroupReader:
@@ -84,7 +87,7 @@ class CgroupReader:
     ) -> None:
         name = path or "/"
         files = request.files.get(name, request.default)
-        group = _Found(values={}, unread={}, missing=[], pids=[], children=set())
+        group = _Found(values={}, unread={}, missing=[], pids=[], children=set(), counted=[])
         for point, controllers in self._trees.items():
             try:
                 directory = os.open(point + path, _DIRECTORY)
@@ -97,7 +100,8 @@ class CgroupReader:
                     unread.append(Unread(name, "", os.strerror(error.errno or 0)))
                 continue
             try:
-                self._read_tree(directory, controllers, files, group, below)
+                if self._read_tree(directory, controllers, files, group, below):
+                    group.counted.append(point)
             except FileNotFoundError:
                 group.missing += controllers or ("unified",)
             finally:
@@ -107,6 +111,22 @@ class CgroupReader:
         found[name] = _live(name, group, name in request.oom)
         for child in sorted(group.children):
             self._look(f"{path}/{child}", request, found, unread, below=True)
+        for child in sorted(self._uncounted(path, group, found)):
+            self._look(f"{path}/{child}", request, found, unread, below=True)
+
+    def _uncounted(
+        self, path: str, group: _Found, found: Mapping[str, LiveCgroup]
+    ) -> Collection[str]:
+        """Children that only hierarchies have whose names were not listed: there one of the others
+        lacks."""
+        names: set[str] = set()
+        for point in group.counted:
+            lacking = self._trees[point][0]
+            below = (found.get(f"{path}/{child}") for child in group.children)
+            if any(one is None or lacking in one.missing for one in below):
+                with suppress(OSError):
+                    names.update(_children(point + path))
+        return names - group.children
 
     def _read_tree(
         self,
@@ -115,8 +135,9 @@ class CgroupReader:
         files: tuple[str, ...],
         group: _Found,
         below: bool,
-    ) -> None:
-        """One hierarchy's directory of a cgroup. Raises FileNotFoundError where it vanished."""
+    ) -> bool:
+        """One hierarchy's directory of a cgroup; whether its children were counted only. Raises
+        FileNotFoundError where it vanished."""
         status = os.fstat(directory)
         pids = _text(directory, "cgroup.procs", group.unread)
         if pids is None and "cgroup.procs" not in group.unread:
@@ -130,8 +151,12 @@ class CgroupReader:
             text = _text(directory, file, group.unread)
             if text is not None:
                 group.values[file] = text
-        if below and status.st_nlink != LEAF_LINKS:
-            group.children.update(_children(directory))
+        if not below or status.st_nlink == LEAF_LINKS:
+            return False
+        if controllers and status.st_nlink - LEAF_LINKS == len(group.children):
+            return True
+        group.children.update(_children(directory))
+        return False
 
 
 def _live(path: str, group: _Found, oom: bool) -> LiveCgroup:
@@ -181,7 +206,7 @@ def _text(directory: int, file: str, unread: dict[str, str]) -> str | None:
     return data.decode("utf-8", "replace").rstrip("\n")
 
 
-def _children(directory: int) -> Iterator[str]:
+def _children(directory: int | str) -> Iterator[str]:
     with os.scandir(directory) as entries:
         yield from (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
 

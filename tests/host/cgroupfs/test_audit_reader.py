@@ -1,0 +1,44 @@
+"""Cgroups that some v1 hierarchies have only are found, also where the numbers are equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.audit.live import ReadRequest
+from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
+
+NAMES = ("cpu", "memory", "pids")
+
+
+def made(folder: Path, children: dict[str, tuple[str, ...]]) -> CgroupReader:
+    """Directories that look like hierarchies, with these cgroups below ``/kubepods``."""
+    for name, below in children.items():
+        for path in ("", "kubepods", *(f"kubepods/{child}" for child in below)):
+            place = folder / name / path
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "cgroup.procs").write_text("")
+    return CgroupReader("v1", {name: str(folder / name) for name in children})
+
+
+@pytest.mark.parametrize(
+    ("children", "missing"),
+    [
+        ((("a", "b"), ("a", "b"), ("a", "b")), {"a": (), "b": ()}),
+        ((("a",), ("a",), ("b",)), {"a": ("pids",), "b": ("cpu", "memory")}),
+        ((("a",), ("b",), ("a",)), {"a": ("memory",), "b": ("cpu", "pids")}),
+        ((("a", "b"), ("b", "c"), ("d", "a")),
+         {"a": ("memory",), "b": ("pids",), "c": ("cpu", "pids"), "d": ("cpu", "memory")}),
+        (((), ("a",), ("a",)), {"a": ("cpu",)}),
+        ((("a",), (), ()), {"a": ("memory", "pids")}),
+    ],
+)  # fmt: skip
+def test_each_cgroup_is_found_with_the_hierarchies_that_lack_it(
+    tmp_path: Path, children: tuple[tuple[str, ...], ...], missing: dict[str, tuple[str, ...]]
+) -> None:
+    reader = made(tmp_path, dict(zip(NAMES, children, strict=True)))
+    live = reader.read(ReadRequest(("/kubepods",), (), {}, (), frozenset()))
+    found = {path.rpartition("/")[2]: one.missing for path, one in live.cgroups.items()}
+    assert found.pop("kubepods") == ()
+    assert found == missing
