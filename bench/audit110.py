@@ -23,6 +23,7 @@ from bench.cold import EMPTY, child
 from bench.figures import Figure, paired, show
 from qoslet.app.audit.machine import LiveMachine, look
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.node.node import PLANNED_CONTROLLERS
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 from qoslet.host.state.folder import STATE, escaped
@@ -84,7 +85,13 @@ class AuditBench(Bench):
 
     def _trees(self) -> list[str]:
         """The hierarchies that an audit reads."""
-        return list(dict.fromkeys(tree.point for tree in self.driver.layout.trees))
+        if self.hierarchy == "v2":
+            return [self._point("")]
+        return list(
+            dict.fromkeys(
+                self.points[one] for one in sorted(PLANNED_CONTROLLERS & self.points.keys())
+            )
+        )
 
     def cold_audit(self) -> float:
         """Milliseconds of a whole ``qoslet audit``."""

@@ -24,6 +24,7 @@ BENCHMARKS = (
     "bench.apply50",
     "bench.apply110",
     "bench.audit110",
+    "bench.top",
     "bench.groups",
     "bench.convert",
     "bench.agent",
