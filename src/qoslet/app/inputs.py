@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 class Inputs(Struct, frozen=True):
     """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
-    ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``has_ended``
-    tells that this kubelet names not all of them, ``is_new`` that it has just started; ``ready`` are
-    those with a sandbox that is ready, None where they are not known."""
+    ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``has_changed``
+    tells that pods ended or were resized within the last minute, ``is_new`` that the kubelet has just
+    started; ``ready`` are those with a sandbox that is ready, None where they are not known."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
     running: frozenset[str] = frozenset()
-    has_ended: bool = False
+    has_changed: bool = False
     is_new: bool = False
     ready: frozenset[str] | None = None
 
@@ -169,7 +169,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
     return Inputs(
-        loaded.pods, node, told, loaded, found.running, found.has_ended, found.is_new, found.ready
+        loaded.pods, node, told, loaded, found.running, found.has_changed, found.is_new, found.ready
     )
 
 

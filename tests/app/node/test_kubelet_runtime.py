@@ -115,7 +115,7 @@ def test_a_pod_that_the_kubelet_no_longer_names_has_ended(
         found = look(tmp_path, server, f"readOnlyPort: {number}\n")
     assert found.running == {"uid-a", "uid-b"}
     assert found.ready == {"uid-a"}
-    assert found.has_ended is not named
+    assert found.has_changed is not named
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd}\nspec: {containers: [{name: app, image: a}]}\n"

@@ -64,13 +64,13 @@ def test_a_kubelet_that_has_just_started_updates_its_qos_cgroups(
     assert found.verdict == verdict
 
 
-@pytest.mark.parametrize(("has_ended", "verdict"), [(True, "pending"), (False, "drift")])
-def test_a_pod_that_ended_between_the_looks_counts_a_moment_longer(
-    tmp_path: Path, has_ended: bool, verdict: str
+@pytest.mark.parametrize(("has_changed", "verdict"), [(True, "pending"), (False, "drift")])
+def test_a_pod_that_changed_counts_as_it_was_a_moment_longer(
+    tmp_path: Path, has_changed: bool, verdict: str
 ) -> None:
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     report = look(plan, weighed(tree_of(plan), "/kubepods/burstable"))
-    after = without_kubelet_work(report, frozenset(), has_ended=has_ended)
+    after = without_kubelet_work(report, frozenset(), has_changed=has_changed)
     assert [one.verdict for one in after.findings] == [verdict]
 
 

@@ -99,7 +99,7 @@ class NodeAudit:
             frozenset().union(*(one.running for one in looks)),
             ready=looks[-1].ready,
             is_new=inputs.is_new,
-            has_ended=audited.has_ended or any(one.has_ended for one in looks),
+            has_changed=audited.has_ended or any(one.has_changed for one in looks),
         )
         return replace(audited, report=report)
 

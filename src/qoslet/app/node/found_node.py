@@ -23,6 +23,7 @@ from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
 from qoslet.host.kubelet.client import Credentials as Credentials
 from qoslet.host.kubelet.configuration import Configuration, configuration
+from qoslet.host.kubelet.pod_states import was_resized
 from qoslet.host.kubelet.ports import read_only_port, secure_port
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import (
@@ -66,8 +67,9 @@ class FoundNode(Struct, frozen=True):
     notes: tuple[DoctorFinding, ...]
     running: frozenset[str] = frozenset()
     """UIDs of the pods of which the container runtime has a sandbox, those of the last minute, too."""
-    has_ended: bool = False
-    """Whether the kubelet names not all of them: QoS cgroups may still count one that ended."""
+    has_changed: bool = False
+    """Whether a pod ended or was resized within the last minute: QoS cgroups may still count it as it
+    was."""
     ready: frozenset[str] | None = None
     """UIDs of those that are ready; None where the runtime cannot be asked."""
     is_new: bool = False
@@ -126,12 +128,14 @@ def find_node(options: KubeletOptions) -> FoundNode:
         runtime.note,
     )
     named = None if pods is None else _uids(pods[1])
-    has_ended = bool(named and runtime.uids - named)
+    has_changed = bool(named and runtime.uids - named) or (
+        pods is not None and was_resized(process, read.command, pods[1])
+    )
     age = age_seconds(process)
     is_new = age is not None and age < QOS_UPDATE_SECONDS
     ready = frozenset(one.uid for one in runtime.sandboxes) if runtime.is_asked else None
     return FoundNode(
-        process.pid, name, documents, pods, notes, runtime.uids, has_ended, ready, is_new
+        process.pid, name, documents, pods, notes, runtime.uids, has_changed, ready, is_new
     )
 
 

@@ -23,6 +23,7 @@ _SUMS = (
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
 _STARTED = "the kubelet started less than a minute ago and updates it within the next"
+_CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _QOS = ("kubepods", "burstable", "besteffort")
 
 
@@ -32,19 +33,19 @@ def without_kubelet_work(
     *,
     ready: frozenset[str] | None = None,
     is_new: bool = False,
-    has_ended: bool = False,
+    has_changed: bool = False,
 ) -> AuditReport:
     """The report; cgroups of pods that the runtime still has (``running`` are their UIDs) are
     pending, and so are the values of QoS cgroups that count those pods until they are gone, that
-    counted one which ``has_ended`` just now, or that a kubelet which ``is_new`` has not updated. So is
+    counted one which ``has_changed`` within the last minute (ended or was resized), or that a kubelet which ``is_new`` has not updated. So is
     what lacks of a pod without a sandbox (``ready`` are the UIDs of those that have one, None where
     that is not known): its kubelet starts it again."""
     report = replace(report, findings=tuple(_starting(one, ready) for one in report.findings))
     uids = _plain(running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
-    if not (ending or is_new or has_ended):
+    if not (ending or is_new or has_changed):
         return report
-    why = "a pod that ends counts until it is gone" if ending or has_ended else _STARTED
+    why = _CHANGED if ending or has_changed else _STARTED
     findings = []
     for one in report.findings:
         if one in ending:

@@ -1,0 +1,87 @@
+"""Whether a kubelet resized a pod in place a short while ago.
+
+It writes what it allocated and actuated to files in its root directory. Source: kubelet
+status_manager.go and allocation/allocation_manager.go (``*_pods_state``), since 1.27.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from qoslet.core.node.command_line.parse import CommandLine
+from qoslet.host.kubelet.processes import KubeletProcess
+
+RECENT_SECONDS = 75.0
+"""QoS cgroups are updated each minute, not with a resize. Source: periodicQOSCgroupUpdateInterval."""
+_NEAR_SECONDS = 3.0
+_ROOT = "/var/lib/kubelet"
+_FILES = ("actuated_pods_state", "allocated_pods_state", "pod_status_manager_state")
+
+
+class _Running(Struct):
+    startedAt: datetime | None = None  # noqa: N815
+
+
+class _State(Struct):
+    running: _Running | None = None
+
+
+class _Container(Struct):
+    state: _State | None = None
+
+
+class _Status(Struct):
+    containerStatuses: list[_Container] | None = None  # noqa: N815
+    initContainerStatuses: list[_Container] | None = None  # noqa: N815
+
+
+class _Pod(Struct):
+    status: _Status | None = None
+
+
+class _PodList(Struct):
+    items: list[_Pod] | None = None
+
+
+def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> bool:
+    """Whether the states of pods were written within ``RECENT_SECONDS``, other than for a container
+    that started then: a pod's start updates QoS cgroups itself. False where that cannot be seen."""
+    folder = f"{process.folder}/root{command.path('root-dir', _ROOT)}"
+    written = max((_written(f"{folder}/{name}") for name in _FILES), default=0.0)
+    if not 0.0 <= time.time() - written < RECENT_SECONDS:
+        return False
+    return all(abs(written - at) > _NEAR_SECONDS for at in _starts(pods))
+
+
+def _written(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _starts(pods: bytes) -> list[float]:
+    """When the containers of pods started, in seconds since the epoch."""
+    try:
+        found = msgspec.json.decode(pods, type=_PodList)
+    except msgspec.ValidationError:
+        return []
+    containers = [
+        one
+        for pod in found.items or ()
+        if pod.status is not None
+        for some in (pod.status.containerStatuses, pod.status.initContainerStatuses)
+        for one in some or ()
+    ]
+    return [
+        one.state.running.startedAt.timestamp()
+        for one in containers
+        if one.state is not None
+        and one.state.running is not None
+        and one.state.running.startedAt is not None
+    ]

@@ -1,0 +1,50 @@
+"""A resize is seen by the files that a kubelet writes for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.node.command_line.parse import CommandLine
+from qoslet.host.kubelet.pod_states import was_resized
+from qoslet.host.kubelet.processes import KubeletProcess
+
+
+def pods(started: float) -> bytes:
+    at = datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    statuses = [{"name": "a", "state": {"running": {"startedAt": at}}}]
+    return json.dumps({"items": [{"status": {"containerStatuses": statuses}}, {}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("file", "age", "started_ago", "resized"),
+    [
+        ("actuated_pods_state", 5, 500, True),
+        ("allocated_pods_state", 5, 500, True),
+        ("pod_status_manager_state", 5, 500, True),
+        ("actuated_pods_state", 5, 5, False),  # the pod has just started
+        ("actuated_pods_state", 500, 900, False),
+        ("other", 5, 500, False),
+    ],
+)
+def test_what_was_written_without_a_start_is_a_resize(
+    tmp_path: Path, file: str, age: float, started_ago: float, resized: bool
+) -> None:
+    folder = tmp_path / "root" / "k"
+    folder.mkdir(parents=True)
+    now = time.time()
+    (folder / file).touch()
+    os.utime(folder / file, (now - age, now - age))
+    process = KubeletProcess(1, "kubelet", str(tmp_path), ())
+    command = CommandLine(others={"root-dir": "/k"})
+    assert was_resized(process, command, pods(now - started_ago)) is resized
+
+
+def test_what_is_no_list_of_pods_says_nothing(tmp_path: Path) -> None:
+    process = KubeletProcess(1, "kubelet", str(tmp_path), ())
+    assert not was_resized(process, CommandLine(), b"[]")
