@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.fixtures import KUBELET, PODS, golden, run, write
+from qoslet.core.diff.rehearsals import NAMED, PATTERNS
+from tests.cli.fixtures import KUBELET, NODE, PODS, golden, run, write
 
 
 def made(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -32,6 +33,30 @@ def test_golden(tmp_path: Path, name: str, arguments: tuple[str, ...]) -> None:
     done = run("diff", *write(tmp_path), *arguments, folder=tmp_path, COLUMNS="100")
     assert done.returncode == 0, done.stderr
     golden(f"diff.{name}.txt", done.stdout)
+
+
+REHEARSED = {
+    **{one.name: () for one in NAMED},
+    **{example: () for _, _, example in PATTERNS},
+    "memory-qos": ("--feature-gates", "MemoryQoS=false"),
+    "v1-to-v2": ("--cgroup-driver", "cgroupfs"),
+}
+"""Every name that the help gives, with the options that make it say something."""
+
+
+@pytest.mark.parametrize("name", sorted(REHEARSED))
+def test_every_rehearsal_has_an_answer_that_was_read(tmp_path: Path, name: str) -> None:
+    documents = write(tmp_path)
+    (tmp_path / "node.yaml").write_text(NODE.replace("swap: 0", "swap: 4Gi"))
+    kubelet = f"{KUBELET}failSwapOn: false\n"
+    if name == "memory-qos":
+        kubelet = kubelet.replace("memoryReservationPolicy: TieredReservation\n", "")
+    (tmp_path / "kubelet.yaml").write_text(kubelet)
+    options = ("--rehearse", name, *REHEARSED[name], "-v")
+    done = run("diff", *documents, *options, folder=tmp_path, COLUMNS="100")
+    assert done.returncode == 0, done.stderr
+    assert "no difference" not in done.stdout
+    golden(f"diff.rehearse.{name}.txt", done.stdout)
 
 
 def test_the_same_differs_in_nothing(tmp_path: Path) -> None:
@@ -115,3 +140,10 @@ def test_standard_input_is_for_both_sides(tmp_path: Path, options: tuple[str, ..
     done = run("diff", "-f", "-", *nodes, *options, folder=tmp_path, stdin=PODS)
     assert (done.returncode, done.stderr) == (0, "")
     assert "change" in done.stdout
+
+
+def test_a_list_of_all_cpus_takes_none_away(tmp_path: Path) -> None:
+    found = made(tmp_path, "-n", "jobs", "--rehearse", "static-cpus")
+    rows = {(one["file"], one["from"], one["to"], one["severity"]) for one in found["changes"]}
+    assert rows == {("cpuset.cpus", "0-7", None, "info"), ("cpuset.cpus", None, "0-7", "info")}
+    assert found["summary"]["worse"] == found["summary"]["better"] == 0

@@ -39,6 +39,7 @@ def messages(image: str, before: str = "v1", after: str = "v2") -> list[str]:
         ("registry:5000/node:14-alpine", "Node.js 14 does not read cgroup v2"),
         ("node:20.2.0", "Node.js reads cgroup v2 from 20.3.0 on"),
         ("mcr.microsoft.com/dotnet/aspnet:3.1", ".NET 3 does not read cgroup v2"),
+        ("golang:1.21-alpine", "Go reads CPU limits by itself from 1.25 on"),
     ],
 )
 def test_old_programs_are_named(image: str, begins: str) -> None:
@@ -57,6 +58,8 @@ def test_old_programs_are_named(image: str, begins: str) -> None:
         "openjdk@sha256:0000",
         "node:20.3.1",
         "node:22",
+        "golang:1.25.1",
+        "golang:latest",
         "mcr.microsoft.com/dotnet/aspnet:8.0",
         "example.org/runtime:1.0",
         "nginx:1.14",

@@ -28,14 +28,14 @@ OOM_SCORE = "oom_score_adj"
 
 class Aspect(Struct, frozen=True):
     """``files`` are those that decide, ``measure`` makes one number of them (None: none decides),
-    ``better`` is what is good for who runs there; ``show`` prints the number. ``loses`` is whether
-    the other direction takes CPU, memory or protection away."""
+    ``better`` is what is good for who runs there, None if that depends; ``show`` prints the number.
+    ``loses`` is whether the other direction takes CPU, memory or protection away."""
 
     id: str
     title: str
     files: tuple[str, ...]
     measure: Measure
-    better: Better
+    better: Better | None
     show: Callable[[float], str]
     loses: bool = True
 
@@ -101,6 +101,10 @@ def _cores(value: float) -> str:
     return "no limit" if value == inf else f"{canonical(from_milli(round(value * 1000)))} CPU"
 
 
+def _ended(value: float) -> str:
+    return "all processes of the container" if value else "one process"
+
+
 def _count(value: float) -> str:
     return "no limit" if value == inf else f"{value:g}"
 
@@ -158,6 +162,15 @@ ASPECTS: tuple[Aspect, ...] = (
         _count,
     ),
     Aspect(
+        "oom-group",
+        "what an OOM kill ends (memory.oom.group)",
+        ("memory.oom.group",),
+        _claim("memory.oom.group"),
+        None,
+        _ended,
+        loses=False,
+    ),
+    Aspect(
         "swap",
         "swap limit",
         ("memory.swap.max", "memory.memsw.limit_in_bytes"),
@@ -168,6 +181,9 @@ ASPECTS: tuple[Aspect, ...] = (
     Aspect("pids", "PIDs limit", ("pids.max",), _limit("pids.max"), "more", _count, loses=False),
 )
 """In the order in which people read them, after the CPU share."""
+
+NEUTRAL = frozenset(aspect.id for aspect in ASPECTS if aspect.better is None)
+"""The aspects in which neither value is better, but which people want to see."""
 
 OTHER = Aspect("other", "other files", (), lambda files: None, "more", _count, loses=False)
 

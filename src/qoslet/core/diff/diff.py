@@ -135,9 +135,9 @@ def _share(pair: Pair, left: Mapping[str, float], right: Mapping[str, float]) ->
     return Share(pair.name, pair.before, before, after)
 
 
-def _compared(before: float, after: float, better: str = "more") -> Direction:
+def _compared(before: float, after: float, better: str | None = "more") -> Direction:
     """Whether the second side has more of what is good."""
-    if before == after:
+    if before == after or better is None:
         return "same"
     more = after > before
     return "better" if more == (better == "more") else "worse"
@@ -150,8 +150,10 @@ def changes_of(pair: Pair, share: Share | None) -> list[Change]:
         return [_whole(pair)]
     moved = [_moved(pair, before, after)] if pair.moved else []
     left, right = _values(before), _values(after)
-    texts = {file: value.applied for file, value in left.items()}
-    others = {file: value.applied for file, value in right.items()}
+    texts, others = (
+        {"cpuset.cpus": cpus, **{file: value.applied for file, value in side.items()}}
+        for side, cpus in zip((left, right), pair.cpus, strict=True)
+    )
     rows = []
     for file in sorted({*left, *right}):
         one, other = left.get(file), right.get(file)

@@ -9,18 +9,21 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.node_policy import cpu_list
 
 Identity = tuple[str, ...]
 
 
 class Pair(Struct, frozen=True):
     """A cgroup on both sides; None where a side has none. ``moved``: it stands elsewhere below
-    what is its parent on both sides, or below another parent."""
+    what is its parent on both sides, or below another parent. ``cpus`` are those of the machine
+    on both sides, as a list: a cgroup without a list of its own has them."""
 
     before: Cgroup | None
     after: Cgroup | None
     name: str
     moved: bool = False
+    cpus: tuple[str, str] = ("", "")
 
     @property
     def cgroup(self) -> Cgroup:
@@ -52,6 +55,7 @@ class _Side:
     """The cgroups of one plan by what they stand for."""
 
     def __init__(self, plan: Plan) -> None:
+        self.cpus = cpu_list(plan.node)
         root = plan.node.kubelet.cgroup_root.rstrip("/")
         self.cgroups: dict[Identity, Cgroup] = {}
         self.of_name: dict[str, Identity] = {}
@@ -81,7 +85,7 @@ def _identity(cgroup: Cgroup, root: str) -> Identity:
 def _pair(identity: Identity, left: _Side, right: _Side) -> Pair:
     before, after = left.cgroups[identity], right.cgroups.get(identity)
     moved = after is not None and left.place(before) != right.place(after)
-    return Pair(before, after, before.name, moved)
+    return Pair(before, after, before.name, moved, (left.cpus, right.cpus))
 
 
 def _new(cgroup: Cgroup, uids: dict[str, str]) -> Pair:

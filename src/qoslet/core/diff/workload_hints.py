@@ -1,7 +1,7 @@
 """Programs that read their limits from cgroup v1 only, told by the names and tags of their images.
 
 Source: kubernetes.io "About cgroup v2", section "Migrating to cgroup v2" (Java and its releases);
-JDK-8230305; release notes of Node.js 20.3.0 (libuv 1.45) and of .NET 5.
+JDK-8230305; release notes of Node.js 20.3.0 (libuv 1.45), of .NET 5 and of Go 1.25.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ class WorkloadHint(Struct, frozen=True):
 
 class _Program(Struct, frozen=True):
     """``images`` are the last components of image names. ``first`` is, by major version, the first
-    release that reads v2; ``always`` the major version from which every one does."""
+    release that reads v2; ``always`` the major version from which every one does. ``about`` is what
+    is said instead of that, where a release reads limits by itself in neither hierarchy."""
 
     name: str
     images: frozenset[str]
     first: Mapping[int, Version]
     always: int
     effect: str
+    about: str = ""
 
 
 _JAVA = "sizes its heap and its threads by the machine"
@@ -76,6 +78,15 @@ _PROGRAMS = (
         5,
         "sizes its heap and its thread pool by the machine",
     ),
+    _Program(
+        "Go",
+        frozenset(("golang",)),
+        {1: (1, 25)},
+        2,
+        "",
+        "Go reads CPU limits by itself from 1.25 on; a program with automaxprocs needs 1.5.1 of it "
+        "on cgroup v2: without it, it runs as many threads as the machine has CPUs",
+    ),
 )
 _BY_IMAGE = {image: program for program in _PROGRAMS for image in program.images}
 
@@ -106,6 +117,8 @@ def _message(image: str) -> str:
     if major >= program.always:
         return ""
     first = program.first.get(major)
+    if program.about:
+        return program.about if first is None or version < first else ""
     if first is None:
         text = f"{program.name} {major} does not read cgroup v2"
     elif len(version) == 1:

@@ -124,6 +124,12 @@ def _reserve(node: Node, gated: frozenset[str]) -> int | None:
     return node.kubelet.qos_reserved
 
 
+def cpu_list(node: Node) -> str:
+    """The CPUs of the machine in list format."""
+    last = _processors(node) - 1
+    return node.host.cpus or (f"0-{last}" if last > 0 else "0")
+
+
 def _processors(node: Node) -> int:
     return max(amount(node.capacity, "cpu").value, 1)
 
@@ -171,7 +177,7 @@ def node_policy(node: Node) -> NodePolicy:
         swap_behavior=kubelet.swap_behavior,
         reserve_percent=_reserve(node, gated),
         processors=processors,
-        cpus=node.host.cpus or (f"0-{processors - 1}" if processors > 1 else "0"),
+        cpus=cpu_list(node),
         missing=_missing(node),
     )
 

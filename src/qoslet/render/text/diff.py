@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.core.diff.aspects import ASPECTS, CPU_SHARE
+from qoslet.core.diff.aspects import ASPECTS, CPU_SHARE, NEUTRAL
 from qoslet.core.diff.diff import percent
 from qoslet.render.documents.plan import node_block
 from qoslet.render.terminal import Terminal, display_width, pad, printable, wrap
@@ -80,7 +80,7 @@ def _lines(diff: Diff, aspect: str, terminal: Terminal) -> list[_Line]:
     if aspect == "cgroups":
         gone = {one.name for one in changes}
         changes = [one for one in changes if one.name.rpartition("/")[0] not in gone]
-    shown = [one for one in changes if one.direction != "same" or aspect == "cgroups"]
+    shown = [one for one in changes if not _is_silent(one)]
     title = f"{_TITLES.get(aspect, '')}: "
     return _merged([(one.cgroup, one.meaning.removeprefix(title), one.direction) for one in shown])
 
@@ -91,7 +91,7 @@ def _parts(share: Share, terminal: Terminal) -> str:
 
 def _is_silent(change: Change) -> bool:
     """Whether only ``-v`` shows it."""
-    return change.direction == "same" and change.aspect != "cgroups"
+    return change.direction == "same" and change.aspect not in ("cgroups", *NEUTRAL)
 
 
 def _merged(rows: Sequence[tuple[Cgroup | None, str, Direction]]) -> list[_Line]:
