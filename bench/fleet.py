@@ -24,7 +24,12 @@ import msgspec
 from bench.figures import Figure, paired, show
 from bench.pods import pod
 from qoslet.core.api.schema import decode_pod
+from qoslet.core.fleet.cluster import Cluster
+from qoslet.core.fleet.nodes import NodeFactory
+from qoslet.core.fleet.plan import FleetPlanner
+from qoslet.core.fleet.read import BatchReader
 from qoslet.core.fleet.splitter import Batch, ItemSplitter
+from qoslet.core.node.flags import Flags
 
 NODES, PODS = 5_000, 150_000
 ROUNDS = 3
@@ -94,6 +99,38 @@ def ours(path: Path, *options: str) -> float:
     return elapsed
 
 
+def read_cluster(path: Path) -> Cluster:
+    """What the file holds, read by this process."""
+    cluster, reader, splitter = Cluster(), BatchReader(), ItemSplitter("cluster")
+    with gzip.open(path) as file:
+        while data := file.read(1 << 20):
+            for batch in splitter.feed(data):
+                assert isinstance(batch, Batch)
+                cluster.add(reader.read(batch))
+    for batch in splitter.finish():
+        assert isinstance(batch, Batch)
+        cluster.add(reader.read(batch))
+    return cluster
+
+
+def planning(cluster: Cluster, *releases: str) -> float:
+    """Seconds of CPU to plan all nodes, on as many sides as there are releases."""
+    factories = [NodeFactory(Flags(kubernetes=release)) for release in releases]
+    begin = time.process_time()
+    for _ in FleetPlanner(cluster, factories).results(cluster.nodes):
+        pass
+    return time.process_time() - begin
+
+
+def second_side(path: Path) -> tuple[float, float]:
+    """Seconds that a second side adds to the planning, and those of the first side."""
+    cluster = read_cluster(path)
+    both, one = paired(
+        partial(planning, cluster, "1.36", "1.37"), partial(planning, cluster, "1.36"), ROUNDS
+    )
+    return both - one, one
+
+
 def main() -> None:
     """Measure and print."""
     times = 10 if "--large" in sys.argv else 1
@@ -105,6 +142,7 @@ def main() -> None:
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         both = min(ours(path, "--rehearse", "1.36-to-1.37") for _ in range(ROUNDS))
         one = min(ours(path, "--kubernetes", "1.36") for _ in range(ROUNDS))
+        added = second_side(path)
     name = f"{pods:,} pods on {nodes:,} nodes"
     cpus = len(os.sched_getaffinity(0))
     bound = (10.0 if times == 1 else 105.0) if cpus >= 2 else None
@@ -114,6 +152,7 @@ def main() -> None:
             Figure(f"{name}, over its floor", "s", *pair, "unpack and decode, one process", None),
             Figure(f"{name}, largest process", "MB", memory, None, "", 600 if times == 1 else 700),
             Figure(f"{name}, before and after", "s", both, one, "one side", None),
+            Figure(f"{name}, a second side", "s", *added, "planning of the first", 0.1),
         ]
     )
 

@@ -20,6 +20,7 @@ BENCHMARKS = (
     "bench.cold",
     "bench.pods10k",
     "bench.fleet",
+    "bench.lint",
     "bench.source",
     "bench.apply50",
     "bench.apply110",

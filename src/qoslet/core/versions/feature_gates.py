@@ -336,8 +336,7 @@ def _stage(text: str) -> Stage:
 @cache
 def _words() -> dict[str, str]:
     """Gate name to its stages as text: most starts ask for a few of them only."""
-    parts = [word.partition("=") for word in _TABLE.split()]
-    return {name: stages for name, _, stages in parts}
+    return dict([word.split("=") for word in _TABLE.split()])
 
 
 @cache

@@ -10,7 +10,7 @@ validateEphemeralContainers, validatePodHostNetworkDeps, validateHostUsers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -245,23 +245,28 @@ def _choices(
             faults.append(FieldFault(f"{path}.{name}", message, hint))
 
 
-def _signature(spec: PodSpecShape) -> Iterator[object]:
+def _signature(spec: PodSpecShape) -> list[object]:
     """What tells a spec from others that all rules but those of images and labels treat alike. The
     name of the token volume differs from pod to pod; it is left out where it is that of a mount."""
     texts = tuple(map(bytes, _SPEC_TEXTS(spec)))
     token = _TOKEN_VOLUME.search(texts[0])
     name = token.group() if token else b""
-    yield _SPEC(spec)
-    yield tuple(text.replace(name, b"\0") for text in texts) if name else texts
-    yield spec.os.name if spec.os else None
+    found: list[object] = [
+        _SPEC(spec),
+        tuple(text.replace(name, b"\0") for text in texts) if name else texts,
+        spec.os.name if spec.os else None,
+    ]
     for shapes in (spec.init_containers, spec.containers, spec.ephemeral_containers):
-        yield None
+        found.append(None)
         for shape in shapes or ():
-            yield _CONTAINER(shape)
             inner = tuple(map(bytes, _CONTAINER_TEXTS(shape)))
-            yield tuple(text.replace(name, b"\0") for text in inner) if name else inner
             resources = bytes(shape.resources)
-            yield resources if b"claims" in resources else b""
+            found += (
+                _CONTAINER(shape),
+                tuple(text.replace(name, b"\0") for text in inner) if name else inner,
+                resources if b"claims" in resources else b"",
+            )
+    return found
 
 
 def _plain(spec: PodSpecShape, path: str, faults: list[FieldFault], *, live: bool) -> None:
