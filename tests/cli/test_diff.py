@@ -147,3 +147,11 @@ def test_a_list_of_all_cpus_takes_none_away(tmp_path: Path) -> None:
     rows = {(one["file"], one["from"], one["to"], one["severity"]) for one in found["changes"]}
     assert rows == {("cpuset.cpus", "0-7", None, "info"), ("cpuset.cpus", None, "0-7", "info")}
     assert found["summary"]["worse"] == found["summary"]["better"] == 0
+
+
+def test_what_was_taken_from_the_machine_is_said_once(tmp_path: Path) -> None:
+    write(tmp_path)
+    options = ("-f", "pods.yaml", "--probe", "always", "--memory-qos", "off")
+    done = run("diff", *options, "--to", "pod-max-pids=9", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("taken from this machine") == 1

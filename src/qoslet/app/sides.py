@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from qoslet.app.inputs import Inputs, read
+from qoslet.app.inputs import Inputs, note_origins, read
 from qoslet.core.diff.rehearsals import rehearsal
 from qoslet.core.node.flags import FLAG_ROWS
 from qoslet.errors import BadInput
@@ -38,6 +38,9 @@ def two_plans(args: argparse.Namespace, parser: argparse.ArgumentParser) -> tupl
     # what a pod is does not depend on the node, but for which node's pods are read
     same = not (after.keys() & {*POD_OPTIONS, "node-name", "node"})
     other = _read(stdin, second, one if same else None)
+    note_origins(one.node)
+    if (one.node.probed, one.node.assumed) != (other.node.probed, other.node.assumed):
+        note_origins(other.node)
     return one.plan(), other.plan()
 
 
@@ -145,7 +148,7 @@ def _switch(key: str, text: str) -> bool:
 def _read(stdin: _Stdin, args: argparse.Namespace, same: Inputs | None = None) -> Inputs:
     stdin.rewind()
     given = None if same is None else same.loaded
-    return read(args, [*args.filename, *args.paths], given=given)
+    return read(args, [*args.filename, *args.paths], given=given, again=True)
 
 
 class _Stdin:
