@@ -135,8 +135,8 @@ def _little(request: int, limit: int) -> str:
     "warning",
     Text(
         "a node-critical pod outside kube-system",
-        "system-node-critical gives oom_score_adj -997: the kernel ends the pods of everybody else first, "
-        "however much this one takes, and so does the kubelet.",
+        "system-node-critical gives oom_score_adj -997: however much this pod takes, the kernel and the "
+        "kubelet end nearly every other pod first.",
         "Use a priority class of your own; it is meant for agents that each node needs.",
         "kubelet types.IsNodeCriticalPod; qos GetContainerOOMScoreAdjust",
     ),
