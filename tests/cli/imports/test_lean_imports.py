@@ -82,7 +82,7 @@ RARE = (
     "qoslet.core.resources.windows", "qoslet.core.rules.windows",
     "qoslet.core.cgroup.tree_owner",
 )  # fmt: skip
-MODULES = {"plan": 114, "version": 16}
+MODULES = {"plan": 115, "version": 16}
 """The most modules of qoslet that a command imports."""
 
 
