@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from qoslet.cli.commands import COMMANDS, parser_of
 from qoslet.core.node.cluster.rights import RIGHTS, Use, rules_of
 from qoslet.version import VERSION
 from tests.cli.fixtures import run
@@ -163,6 +164,21 @@ def test_our_own_plan_and_lint_accept_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     own = [one for one in json.loads(done.stdout)["findings"] if one["pod"]]
     assert [one for one in own if one["severity"] in ("warning", "error")] == []
+
+
+@pytest.mark.skipif("agent" not in COMMANDS, reason="this tree has no command agent")
+@pytest.mark.parametrize("components", [(), ("release",)])
+def test_the_program_takes_the_arguments(components: tuple[str, ...]) -> None:
+    spec = pod_spec(kustomized(*components))
+    containers = [*spec.get("initContainers", ()), *spec["containers"]]
+    commands = [one["args"] for one in containers]
+    commands += [
+        one["readinessProbe"]["exec"]["command"][1:]
+        for one in containers
+        if "readinessProbe" in one
+    ]
+    for command, *rest in commands:
+        parser_of(command).parse_args(rest)
 
 
 def test_the_image_installs_what_the_lock_files_pin() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.app.node.found_node import KubeletOptions, find_node
-from qoslet.core.node.cluster.rights import rules_of
+from qoslet.core.node.cluster.rights import RIGHTS, rules_of
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods
 from qoslet.host.kubelet.client import Credentials
@@ -17,6 +17,7 @@ from tests.cli.fixtures import run
 from tests.core.node.cluster.api_model import OWN, ApiModel
 from tests.host.cluster.fake_api import fake_api, node_list
 from tests.host.kubelet.fake_node import CERTIFICATES, HEAD, declare, kubelet_port, pods
+from tests.paths import REPO
 
 needs_client = pytest.mark.skipif(
     not is_installed(), reason="the Kubernetes client is not installed: make test installs it"
@@ -30,6 +31,12 @@ def verbs(requests: Iterable[tuple[str, dict[str, str]]]) -> dict[str, tuple[str
         resource = path.removeprefix("/api/v1/")
         found.setdefault(resource, set()).add("watch" if "watch" in query else "list")
     return {name: tuple(sorted(some)) for name, some in found.items()}
+
+
+def test_the_table_of_the_documents() -> None:
+    text = (REPO / "docs" / "how-to" / "cluster.md").read_text(encoding="utf-8")
+    rows = [f"| {one.use} | `{one.resource}` | {', '.join(one.verbs)} |" for one in RIGHTS]
+    assert "\n".join(rows) in text
 
 
 def test_a_kubelet(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ class _Metadata(Struct):
     next: str = msgspec.field(default="", name="continue")
 
 
-class _Head(Struct):
+class _ListPage(Struct):
     """What is read of a page; its items are skipped."""
 
     kind: str
@@ -84,7 +84,7 @@ class ListPages:
                     return status_of(response.status, body, response.retry_seconds)
             finally:
                 response.close()
-            head = msgspec.json.decode(body, type=_Head)
+            head = msgspec.json.decode(body, type=_ListPage)
         except NoResponse as error:
             return Status(0, message=error.message)
         except DECODE_ERRORS:
@@ -97,7 +97,7 @@ class ListPages:
         where = f"{self._session.server}{self._path}"
         kind = self._path.rpartition("/")[2]
         if status.code == 401:
-            hint = "log in again, as kubectl needs it, too"
+            hint = "log in again as for kubectl"
             return CannotDo("the credentials are not valid", where=where, hint=hint)
         if status.code == 403:
             message = status.message or f"may not list {kind}"
