@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
+from qoslet.host.cluster.client_library import (
+    ClusterAccess,
+    LibrarySession,
+    is_installed,
+    open_session,
+)
 from qoslet.host.cluster.followed_pods import FollowedPods, WatchLimits
 from qoslet.host.cluster.session import ReadLimits
 from tests.core.node.cluster.api_model import OTHER, OWN, ApiModel
@@ -163,11 +168,11 @@ def test_a_token_that_is_renewed_in_its_file(
 ) -> None:
     api.token = "first"
     token = tmp_path / "token"
-    token.write_text("first")
+    token.write_text("first\n")
     pods = follow(ClusterAccess(str(api.kubeconfig(tmp_path, token))))
     until(lambda: is_right(pods, api))
     api.token = "second"
-    token.write_text("second")
+    token.write_text("second\n")
     api.hang_up()
     api.change(lambda model: model.put("new"))
     until(lambda: is_right(pods, api))
@@ -234,6 +239,31 @@ def test_closing_ends_an_open_watch_at_once(
     pods.close()
     assert time.monotonic() - began < 0.4
     pods.close()
+
+
+def test_an_error_that_nobody_thought_of_is_a_fault_and_not_the_end(tmp_path: Path) -> None:
+    sessions: list[int] = []
+
+    def fails() -> LibrarySession:
+        sessions.append(1)
+        raise ZeroDivisionError("x")
+
+    pods = FollowedPods(OWN, fails, wait_scale=0.001)
+    pods.start()
+    until(lambda: len(sessions) > 2)
+    assert pods.state().fault == "ZeroDivisionError: x"
+    pods.close()
+
+
+def test_closing_does_not_wait_for_a_server_that_says_nothing(
+    api: FakeApi, follow: Callable[..., FollowedPods]
+) -> None:
+    api.faults.extend(["silent"] * 9)
+    pods = follow()
+    until(lambda: bool(api.requests))
+    began = time.monotonic()
+    pods.close()
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_context_that_is_not_there(api: FakeApi, tmp_path: Path) -> None:

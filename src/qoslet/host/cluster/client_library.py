@@ -150,6 +150,8 @@ class LibrarySession:
         url = f"{self.server}{path}" + (f"?{urlencode(query)}" if query else "")
         try:
             self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+            # a file of a token may end with a newline
+            headers = {name: str(value).strip() for name, value in headers.items()}
             response = self._client.rest_client.pool_manager.request(
                 "GET",
                 url,

@@ -11,6 +11,7 @@ from threading import Event, Lock, Thread
 
 from msgspec import Struct
 
+from qoslet.core.api.schema import shown
 from qoslet.core.node.cluster.messages import LONGEST_LINE, status_of
 from qoslet.core.node.cluster.pod_reflector import PATH, PodReflector, Request
 from qoslet.errors import QosletError
@@ -25,6 +26,7 @@ from qoslet.host.cluster.session import (
 
 _STATUS_BYTES = 64 << 10
 _END_SLACK_SECONDS = 5.0
+_END_SECONDS = 1.0
 
 
 class WatchLimits(Struct, frozen=True):
@@ -96,8 +98,10 @@ class FollowedPods:
         if response is not None:
             response.abort()
         if self._thread.ident is not None:
-            self._thread.join(2 * self._lists.silence_seconds)
-        os.close(self.descriptor)
+            # one that connects just now ends by itself
+            self._thread.join(_END_SECONDS)
+        with self._lock:
+            os.close(self.descriptor)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -108,6 +112,9 @@ class FollowedPods:
                 self._perform(request)
             except QosletError as error:
                 self._reflector.broken(error.message)
+                self._end_session()
+            except Exception as error:  # noqa: BLE001 - a thread that ends would leave an old set as if it were true
+                self._reflector.broken(f"{type(error).__name__}: {shown(str(error), 120)}")
                 self._end_session()
             self._publish()
         self._end_session()
@@ -180,8 +187,6 @@ class FollowedPods:
     def _publish(self) -> None:
         """Show what is known; the list is put together only where it is another."""
         reflector, before = self._reflector, self._state
-        if self._stopping.is_set():
-            return
         pods, uids = before.pods, before.uids
         is_new = reflector.is_complete and (pods is None or reflector.changes != before.changes)
         if is_new:
@@ -190,8 +195,8 @@ class FollowedPods:
         made = FollowedState(pods, uids, reflector.changes, reflector.fault, at, self._requests)
         with self._lock:
             self._state = made
-        if is_new or made.fault != before.fault:
-            os.eventfd_write(self.descriptor, 1)
+            if (is_new or made.fault != before.fault) and not self._stopping.is_set():
+                os.eventfd_write(self.descriptor, 1)
 
     def _end_session(self) -> None:
         session, self._session = self._session, None

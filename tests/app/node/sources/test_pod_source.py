@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from qoslet.app.node.found_node import KubeletOptions
 from qoslet.app.node.sources.pod_source import Choice, pod_source, readers
+from qoslet.app.node.sources.preferred import PreferredPods
+from qoslet.app.node.sources.reader import lacks_ids
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed
-from tests.host.kubelet.fake_node import HEAD, declare, kubelet_port, pods
+from tests.host.kubelet.fake_node import HEAD, Reply, declare, kubelet_port, pods
 
 
 def of_kubelet(folder: Path, number: int) -> KubeletOptions:
@@ -20,9 +24,23 @@ def of_kubelet(folder: Path, number: int) -> KubeletOptions:
     return KubeletOptions(root=str(folder))
 
 
+UIDS = {f"uid-{name}": f"0a1b2c3d-0000-4000-8000-00000000000{name}" for name in "abc"}
+
+
+def running(*names: str, ids: bool = True) -> bytes:
+    """The page of a kubelet whose pods run; without ``ids`` it does not know the containers yet."""
+    found = json.loads(pods(*names))
+    for one in found["items"]:
+        one["metadata"]["uid"] = UIDS[one["metadata"]["uid"]]
+        if ids:
+            one["status"]["containerStatuses"] = [{"name": "app", "containerID": "containerd://1"}]
+    return json.dumps(found).encode()
+
+
 def test_the_kubelet_is_asked_for_its_pods_and_nothing_else(tmp_path: Path) -> None:
-    page = pods("a", "b").replace(b'"status"', b'"x": "containerID", "status"')
-    page = page.replace(b'"x": "containerID"', b'"containerID": ""')
+    page = running("a", "b")
+    assert not lacks_ids(page)
+    assert lacks_ids(running("a", ids=False))
     with kubelet_port({"/pods": page}) as (number, asked):
         source = pod_source("auto", (), of_kubelet(tmp_path, number), lambda: "n1")
         found = source.poll()
@@ -30,6 +48,31 @@ def test_the_kubelet_is_asked_for_its_pods_and_nothing_else(tmp_path: Path) -> N
     assert (found.source, found.pods, found.complete, found.reason) == ("kubelet", page, True, "")
     assert found.place == f"http://127.0.0.1:{number}/pods"
     assert [path for path, _ in asked] == ["/pods"]
+
+
+def test_a_kubelet_that_forgot_a_pod_that_runs_is_not_believed(tmp_path: Path) -> None:
+    pages: dict[str, Reply] = {"/pods": running("a", "b")}
+    with kubelet_port(pages) as (number, _):
+        options = of_kubelet(tmp_path, number)
+        now = [1000.0]
+        some = readers("kubelet", (), options, lambda: None, ClusterAccess())
+        source = PreferredPods(some, lambda: now[0])
+        assert source.poll().complete
+        pages["/pods"] = running("a")
+        folder = tmp_path / "proc" / "900"
+        folder.mkdir()
+        (folder / "comm").write_text("sleep\n")
+        (folder / "cgroup").write_text(f"0::/kubepods/pod{UIDS['uid-b']}/ab\n")
+        for _ in range(4):
+            now[0] += 11
+            found = source.poll()
+            assert (found.pods, found.complete) == (running("a", "b"), False)
+            assert found.reason == "kubelet lacks 1 of the pods that run"
+        shutil.rmtree(folder)
+        for _ in range(2):
+            now[0] += 11
+            found = source.poll()
+        assert (found.pods, found.complete) == (running("a"), True)
 
 
 def test_without_a_kubelet_the_reasons_are_said(tmp_path: Path) -> None:

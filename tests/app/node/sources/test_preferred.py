@@ -36,7 +36,7 @@ class Values:
         self.clock, self.watches = clock, watches
         self.uids: set[str] = set()
         self.complete, self.fault = True, ""
-        self.running: frozenset[str] | None = None
+        self.running: frozenset[str] = frozenset()
         self.reads = self.rests = 0
 
     def read(self, known: frozenset[str]) -> Seen:
@@ -130,7 +130,7 @@ def test_another_source_with_fewer_pods_is_believed_the_second_time(sources: Sou
     found = sources.later()
     assert uids_of(found.pods) == {"a", "b"}
     assert found.complete is False
-    assert "api lists 1 pods less" in found.reason
+    assert "api lacks 1 of the known pods" in found.reason
     sources.pods.poll()
     assert not sources.pods.poll().complete, "the same answer is not a second one"
     found = sources.later()

@@ -15,10 +15,11 @@ from qoslet.app.node.found_node import (
     node_name,
 )
 from qoslet.app.node.kubelet_runtime import completed, kubelet_runtime, static_pod_list
-from qoslet.app.node.sources.reader import Seen, uids_of
+from qoslet.app.node.sources.reader import Seen, lacks_ids, uids_of
 from qoslet.errors import CannotDo
 from qoslet.host.kubelet.configuration import Configuration, configuration
 from qoslet.host.kubelet.processes import KubeletProcess, age_seconds
+from qoslet.host.kubelet.running_pods import pods_with_processes
 
 if TYPE_CHECKING:
     from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
@@ -63,7 +64,7 @@ class KubeletReader:
         self._kubelet = _Kubelet(options)
 
     def read(self, known: frozenset[str]) -> Seen:
-        """The pods of its page; its runtime is asked where pods or container IDs lack. Raises
+        """The pods of its page, with the container IDs of its runtime where it has none yet. Raises
         CannotDo, BadInput."""
         process, read = self._kubelet.get()
         answers = ask_pages(process, read, self._options, ("/pods",))
@@ -72,13 +73,13 @@ class KubeletReader:
             message = refusal.message if refusal else "serves no port"
             where = refusal.where if refusal else ""
             raise CannotDo(message, where=where, hint=refusal.hint if refusal else "")
-        pods, running = answers.pods, None
+        pods = answers.pods
         missing = known - uids_of(pods)
-        if missing or b'"containerID"' not in pods:
+        running = pods_with_processes(missing, self._options.root)
+        if lacks_ids(pods):
             runtime = kubelet_runtime(process, kubelet_fields(read, answers))
             pods = completed(pods, runtime)
-            if runtime.endpoint:
-                running = frozenset(one.uid for one in runtime.sandboxes)
+            running |= frozenset(one.uid for one in runtime.sandboxes)
         age = age_seconds(process)
         is_new = age is not None and age < QOS_UPDATE_SECONDS and bool(missing)
         note = "the kubelet has just started and may not know all pods yet" if is_new else ""

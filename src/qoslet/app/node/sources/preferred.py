@@ -1,7 +1,7 @@
 """The pods of a node from the best of several sources that answers.
 
 What is known is never lost: while no source answers, the last reading stays. A pod leaves it only
-where its source tells the removal, or says the same twice, and the runtime has it no more.
+where its source tells the removal, or says the same twice, and it does not run any more.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class PreferredPods:
             source=source,
             complete=seen.complete,
             reason="; ".join(filter(None, (reason, seen.note))),
-            running=seen.running or frozenset(),
+            running=seen.running,
             at=seen.stamp,
         )
         return self._last
@@ -154,8 +154,8 @@ class PreferredPods:
         if seen.tells_removals and last.source == source:
             self._missing = None
             return ""
-        if running := missing & (seen.running or frozenset()):
-            return f"{source} does not list {len(running)} pods that the runtime has"
+        if running := missing & seen.running:
+            return f"{source} lacks {len(running)} of the pods that run"
         before, self._missing = self._missing, _Missing(source, seen.stamp, missing)
         if before is not None and before.source == source and before.stamp != seen.stamp:
             if before.uids >= missing:
@@ -163,7 +163,7 @@ class PreferredPods:
                 return ""
         elif before is not None and before.source == source:
             self._missing = before
-        return f"{source} lists {len(missing)} pods less: asked again"
+        return f"{source} lacks {len(missing)} of the known pods: asked again"
 
     def descriptors(self) -> list[int]:
         """Readable when ``poll`` has something new."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from qoslet.core.api.schema import DECODE_ERRORS
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
@@ -14,15 +14,15 @@ from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 
 class Seen(Struct, frozen=True):
     """What a reader was told. ``stamp`` differs with each answer; ``complete``: every pod of the node
-    is in it; ``tells_removals``: a pod that lacks was said to be gone. ``running``: UIDs that the
-    runtime has, None where it was not asked; ``note``: what lacks."""
+    is in it; ``tells_removals``: a pod that lacks was said to be gone. ``running``: UIDs of pods
+    that are known to run; ``note``: what lacks."""
 
     pods: bytes
     place: str
     stamp: float
     complete: bool = True
     tells_removals: bool = False
-    running: frozenset[str] | None = None
+    running: frozenset[str] = frozenset()
     note: str = ""
 
 
@@ -51,8 +51,23 @@ class _Metadata(Struct, frozen=True):
     uid: str = ""
 
 
-class _Pod(Struct):
+class _Spec(Struct, frozen=True):
+    containers: tuple[Raw, ...] = ()
+
+
+class _Container(Struct, frozen=True):
+    containerID: str = ""  # noqa: N815
+
+
+class _Status(Struct, frozen=True):
+    phase: str = ""
+    containerStatuses: tuple[_Container, ...] | None = None  # noqa: N815
+
+
+class _Pod(Struct, frozen=True):
     metadata: _Metadata = _Metadata()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
 
 
 class _PodList(Struct):
@@ -61,8 +76,20 @@ class _PodList(Struct):
 
 def uids_of(pods: bytes) -> frozenset[str]:
     """The UIDs of a PodList in JSON; none of other text."""
+    return frozenset(one.metadata.uid for one in _items(pods) if one.metadata.uid)
+
+
+def lacks_ids(pods: bytes) -> bool:
+    """Whether a pod of a PodList that has not ended has containers without an ID in its status."""
+    for one in _items(pods):
+        known = sum(bool(row.containerID) for row in one.status.containerStatuses or ())
+        if known < len(one.spec.containers) and one.status.phase not in ("Succeeded", "Failed"):
+            return True
+    return False
+
+
+def _items(pods: bytes) -> list[_Pod]:
     try:
-        found = msgspec.json.decode(pods, type=_PodList)
+        return msgspec.json.decode(pods, type=_PodList).items or []
     except DECODE_ERRORS:
-        return frozenset()
-    return frozenset(one.metadata.uid for one in found.items or () if one.metadata.uid)
+        return []
