@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qoslet.host.cluster.client_library import ClusterAccess
+from qoslet.host.cluster.client_library import ClusterAccess as ClusterAccess
 
 
 def cluster_access(values: object) -> ClusterAccess | None:
@@ -13,3 +13,8 @@ def cluster_access(values: object) -> ClusterAccess | None:
     if not (kubeconfig or context or getattr(values, "cluster", False)):
         return None
     return ClusterAccess(kubeconfig, context)
+
+
+def current() -> ClusterAccess:
+    """The access that kubectl has without options."""
+    return ClusterAccess()

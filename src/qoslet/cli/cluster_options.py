@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import argparse
 
 
-def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--cluster``, ``--kubeconfig`` and ``--context``, in a group of their own."""
+def add_cluster_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """``--cluster``, ``--kubeconfig`` and ``--context``, in the group that is returned."""
     group = parser.add_argument_group("access to a cluster")
     group.add_argument(
         "--cluster", action="store_true", help="Read the cluster of the current context"
@@ -22,6 +22,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--context", metavar="NAME", help="Context of the kubeconfig (default: current)"
     )
+    return group
 
 
 def is_plugin() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from qoslet.cli.cluster_options import add_cluster_arguments, is_plugin
 from qoslet.cli.parser import (
     add_bundle_argument,
     add_document_arguments,
@@ -16,17 +17,18 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK
+from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
     import argparse
 
     from qoslet.app.audit.machine import Audited
+    from qoslet.app.cluster_access import ClusterAccess
     from qoslet.core.audit.finding import AuditReport
 
 FORMS = ("table", "json", "yaml", "sarif", "junit")
-USAGE = "[OPTION]... [POD[/CONTAINER]|/CGROUP]"
+USAGE = "[OPTION]... [POD[/CONTAINER]|/CGROUP|node/NAME]"
 EPILOG = """\
 examples:
   qoslet audit
@@ -38,6 +40,7 @@ examples:
   qoslet audit --fix --dry-run
   qoslet audit --watch -o json
   qoslet audit --bundle node1.tar.gz
+  qoslet audit node/node-1 --context production
 
 Without -f it audits the node of the kubelet that runs here. It only reads unless --fix is
 given. It reads twice what differs: a change that is under way is pending, not a fault. --fix writes
@@ -52,9 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument(
         "target",
-        metavar="POD[/CONTAINER]|/CGROUP",
+        metavar="POD[/CONTAINER]|/CGROUP|node/NAME",
         nargs="?",
-        help="Print only what is found at a pod, a container, or a cgroup and below it",
+        help="Print only what is found at a pod, a container, or a cgroup and below it; with --cluster, "
+        "audit this node by its agent",
     )
     parser.add_argument("-n", "--namespace", metavar="NAME", help="Namespace of the pod")
     parser.add_argument(
@@ -91,6 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
     add_kubelet_arguments(parser, live=True)
+    add_cluster_arguments(parser).add_argument(
+        "--agent-namespace",
+        default="qoslet",
+        metavar="NAME",
+        help="Namespace of the agents (default: qoslet)",
+    )
     add_drawing_arguments(parser, exact=False)
 
 
@@ -101,6 +111,35 @@ def run(args: argparse.Namespace) -> int:
 
         emit(text("audit").encode())
         return EXIT_OK
+    from qoslet.app.cluster_access import cluster_access, current
+
+    is_node = (args.target or "").startswith("node/")
+    access = cluster_access(args) or (current() if is_node and is_plugin() else None)
+    if access is None:
+        return _run(args)
+    return _run_on_node(args, access)
+
+
+def _run_on_node(args: argparse.Namespace, access: ClusterAccess) -> int:
+    """Audit a node of a cluster by a bundle that its agent makes. Raises QosletError."""
+    kind, _, name = (args.target or "").partition("/")
+    if kind != "node" or not name:
+        hint = "qoslet audit node/NAME --cluster"
+        raise BadInput("names no node of the cluster", where=args.target or "audit", hint=hint)
+    if args.filename or args.bundle or args.fix or args.dry_run or args.watch:
+        message = (
+            "takes no -f, --bundle, --fix, --dry-run or --watch: the agent makes a bundle of it"
+        )
+        raise BadInput(message, where=args.target)
+    from qoslet.app.bundle.of_node import bundle_of_node
+
+    with bundle_of_node(name, access, args.agent_namespace) as path:
+        args.bundle, args.target = path, None
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Audit this machine, documents or a bundle. Raises QosletError."""
     from qoslet.app.audit.node_audit import NodeAudit
 
     if args.fix or args.dry_run or args.watch:
