@@ -61,7 +61,7 @@ def test_a_node_is_audited_by_its_agent(tmp_path: Path) -> None:
     [
         ("node/n1", "", False, 3, "no agent runs there in the namespace qoslet"),
         ("node/n1", "pod/x", True, 3, "You must be logged in"),
-        ("node/--all", "pod/x", False, 2, "is no name of a node"),
+        ("node/--all", "pod/x", False, 2, "must be the name of a node"),
         ("web", "pod/x", False, 2, "names no node of the cluster"),
     ],
 )

@@ -17,7 +17,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> argparse._Argument
         "--cluster", action="store_true", help="Read the cluster of the current context"
     )
     group.add_argument(
-        "--kubeconfig", metavar="FILE", help="kubeconfig (default: as kubectl finds it)"
+        "--kubeconfig", metavar="FILE", help="Read this kubeconfig (default: as kubectl)"
     )
     group.add_argument(
         "--context", metavar="NAME", help="Context of the kubeconfig (default: current)"

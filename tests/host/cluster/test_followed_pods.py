@@ -208,7 +208,6 @@ def test_an_account_in_a_pod(
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(served.port))
         assert access.in_cluster
-        assert access.is_given
         pods = FollowedPods(OWN, lambda: open_session(access), lists=LISTS, wait_scale=0.01)
         pods.start()
         if authority == LOCAL:

@@ -21,7 +21,7 @@ def bundle_of_node(name: str, access: ClusterAccess, namespace: str) -> Iterator
     """The path of a bundle of the node ``name``, while the context lasts. Raises BadInput, CannotDo."""
     where = f"node/{name}"
     if not _NAME.fullmatch(name):
-        raise BadInput("is no name of a node", where=where)
+        raise BadInput("must be the name of a node", where=where)
     chosen = f"--field-selector=spec.nodeName={name},status.phase=Running"
     inside = f"--namespace={namespace}"
     listed = kubectl(

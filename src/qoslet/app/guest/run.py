@@ -67,7 +67,7 @@ def inputs_of(options: GuestOptions) -> Iterator[NodeInputs]:
             pods = FilePods(options.pods_from, strict=strict)
         else:
             find = partial(find_node, options.kubelet)
-            pods = pod_source(choice, (), options.kubelet, lambda: made.node_name, options.access)
+            pods = pod_source(choice, options.kubelet, lambda: made.node_name, options.access)
         rest.callback(pods.close)
         made = NodeInputs(options.documents, options.flags, pods, policy, find)
         yield made

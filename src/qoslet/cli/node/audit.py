@@ -68,6 +68,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VERDICT|POD|PATH",
         help="Keep only the findings of a verdict, a pod or a cgroup (repeatable)",
     )
+    _add_acting(parser)
+    add_output_argument(parser, FORMS)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
+    )
+    add_schema_argument(parser)
+    add_bundle_argument(parser)
+    add_document_arguments(parser, positional=False, namespace=False)
+    add_node_arguments(parser)
+    add_kubelet_arguments(parser, live=True)
+    add_cluster_arguments(parser).add_argument(
+        "--agent-namespace",
+        default="qoslet",
+        metavar="NAME",
+        help="Namespace of the agents (default: qoslet)",
+    )
+    add_drawing_arguments(parser, exact=False)
+
+
+def _add_acting(parser: argparse.ArgumentParser) -> None:
+    """The options of an audit that repairs, and of one that goes on."""
     parser.add_argument(
         "--fix",
         action="store_true",
@@ -86,22 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="With --watch: time between two audits at most (default: 10)",
     )
-    add_output_argument(parser, FORMS)
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
-    )
-    add_schema_argument(parser)
-    add_bundle_argument(parser)
-    add_document_arguments(parser, positional=False, namespace=False)
-    add_node_arguments(parser)
-    add_kubelet_arguments(parser, live=True)
-    add_cluster_arguments(parser).add_argument(
-        "--agent-namespace",
-        default="qoslet",
-        metavar="NAME",
-        help="Namespace of the agents (default: qoslet)",
-    )
-    add_drawing_arguments(parser, exact=False)
 
 
 def run(args: argparse.Namespace) -> int:

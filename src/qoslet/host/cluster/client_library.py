@@ -40,11 +40,6 @@ class ClusterAccess(Struct, frozen=True):
         named = self.kubeconfig or self.context
         return not named and is_pod and os.path.isfile(f"{self.account}/token")
 
-    @property
-    def is_given(self) -> bool:
-        """Whether anything says which cluster: an option or a service account."""
-        return bool(self.kubeconfig or self.context) or self.in_cluster
-
 
 def is_installed() -> bool:
     """Whether the client is there."""

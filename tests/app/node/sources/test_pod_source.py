@@ -42,7 +42,7 @@ def test_the_kubelet_is_asked_for_its_pods_and_nothing_else(tmp_path: Path) -> N
     assert not lacks_ids(page)
     assert lacks_ids(running("a", ids=False))
     with kubelet_port({"/pods": page}) as (number, asked):
-        source = pod_source("auto", (), of_kubelet(tmp_path, number), lambda: "n1")
+        source = pod_source("auto", of_kubelet(tmp_path, number), lambda: "n1")
         found = source.poll()
         source.close()
     assert (found.source, found.pods, found.complete, found.reason) == ("kubelet", page, True, "")
@@ -55,7 +55,7 @@ def test_a_kubelet_that_forgot_a_pod_that_runs_is_not_believed(tmp_path: Path) -
     with kubelet_port(pages) as (number, _):
         options = of_kubelet(tmp_path, number)
         now = [1000.0]
-        some = readers("kubelet", (), options, lambda: None, ClusterAccess())
+        some = readers("kubelet", options, lambda: None, None)
         source = PreferredPods(some, lambda: now[0])
         assert source.poll().complete
         pages["/pods"] = running("a")
@@ -76,7 +76,7 @@ def test_a_kubelet_that_forgot_a_pod_that_runs_is_not_believed(tmp_path: Path) -
 
 
 def test_without_a_kubelet_the_reasons_are_said(tmp_path: Path) -> None:
-    source = pod_source("kubelet", (), KubeletOptions(root=str(tmp_path)), lambda: None)
+    source = pod_source("kubelet", KubeletOptions(root=str(tmp_path)), lambda: None)
     with pytest.raises(CannotDo, match="no kubelet runs on this machine"):
         source.poll()
 
@@ -84,36 +84,29 @@ def test_without_a_kubelet_the_reasons_are_said(tmp_path: Path) -> None:
 def test_a_kubelet_that_goes_keeps_its_pods(tmp_path: Path) -> None:
     with kubelet_port({"/pods": pods("a")}) as (number, _):
         options = of_kubelet(tmp_path, number)
-        source = readers("kubelet", (), options, lambda: None, ClusterAccess())[0]
+        source = readers("kubelet", options, lambda: None, None)[0]
         assert source.read(frozenset()).complete
     with pytest.raises(CannotDo, match="certificate cannot be read"):
         source.read(frozenset())
 
 
-def test_files(tmp_path: Path) -> None:
-    path = tmp_path / "pods.json"
-    path.write_bytes(pods("a"))
-    source = pod_source("file", (str(path),), KubeletOptions(), lambda: None)
-    first = source.poll()
-    assert (first.pods, first.source, first.place) == (pods("a"), "file", str(path))
-    path.unlink()
-    assert source.poll().pods == first.pods
-
-
 @pytest.mark.parametrize(
     ("choice", "access", "expected"),
     [
-        ("auto", ClusterAccess(account="/nowhere"), ["kubelet", "cri"]),
-        ("kubelet", ClusterAccess(), ["kubelet"]),
-        ("cri", ClusterAccess(), ["cri"]),
+        ("auto", None, ["kubelet", "cri"]),
+        ("kubelet", None, ["kubelet"]),
+        ("cri", None, ["cri"]),
+        ("auto", ClusterAccess(), ["kubelet", "api", "cri"]),
         ("auto", ClusterAccess(context="one"), ["kubelet", "api", "cri"]),
-        ("api", ClusterAccess(), ["api"]),
+        ("api", None, ["api"]),
     ],
 )
-def test_choices(choice: Choice, access: ClusterAccess, expected: list[PodSourceName]) -> None:
+def test_choices(
+    choice: Choice, access: ClusterAccess | None, expected: list[PodSourceName]
+) -> None:
     if "api" in expected and not is_installed():
         with pytest.raises(CannotDo, match=r"pip install 'qoslet\[cluster\]'"):
-            readers("api", (), KubeletOptions(), lambda: None, access)
+            readers("api", KubeletOptions(), lambda: None, access)
         return
-    found = readers(choice, (), KubeletOptions(), lambda: None, access)
+    found = readers(choice, KubeletOptions(), lambda: None, access)
     assert [one.source for one in found] == expected
