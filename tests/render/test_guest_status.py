@@ -22,6 +22,7 @@ from qoslet.render.terminal import Terminal
 from qoslet.render.text.guest import status_lines
 from tests.agent.guest.beside import GUARD
 from tests.agent.guest.test_pod_guard import APP, Stalled
+from tests.paths import REPO
 
 SCHEMA = json.loads(schema.text("agentstatus"))
 
@@ -53,6 +54,12 @@ def test_every_metric_is_there(node: Stalled) -> None:
     assert 'qoslet_agent_info{memory_qos="qoslet",mode="guard"} 1.0' in text
     assert "qoslet_agent_resets_total 1.0" in text
     assert 'qoslet_agent_guard_decisions_total{answer="limit",mode="act"} 1.0' in text
+
+
+def test_the_page_lists_every_metric() -> None:
+    page = (REPO / "docs/reference/agent.md").read_text(encoding="utf-8")
+    names = [f"{one.row.name}{'_total' * one.row.counter}" for one in METRICS]
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 def test_the_lines_say_what_matters(node: Stalled) -> None:

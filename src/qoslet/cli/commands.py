@@ -41,7 +41,7 @@ COMMANDS = {
     "apply": ("node", "Create and write the cgroups of pods once"),
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),
-    "agent": ("agent", "Run beside a kubelet: audit the node, keep Memory QoS, guard stalls"),
+    "agent": ("agent", "Run beside a kubelet: audit, protect and guard its node"),
     "ps": ("agent", "List the agent's pods with status and reason"),
     "logs": ("agent", "Print container logs"),
     "help": ("help", "Show the help of a command or a topic"),

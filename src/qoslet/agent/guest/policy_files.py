@@ -81,9 +81,11 @@ class PolicyFiles:
 
     def adopt(self, paths: Iterable[str]) -> None:
         """Write down that files of these cgroups are about to be written, and let the driver."""
-        others = {path: self._observed[path].identity for path in paths if path in self._observed}
-        self._allow(others)
-        self._executor.adopt(others)
+        known = self._executor.journal.ledger.adopted
+        seen = {path: self._observed[path].identity for path in paths if path in self._observed}
+        self._allow(seen)
+        if any(known.get(path) != inode for path, inode in seen.items()):
+            self._executor.adopt(seen)
 
     def observed(self, path: str) -> ObservedCgroup | None:
         """A cgroup as the last sync has read it."""

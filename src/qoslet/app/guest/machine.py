@@ -29,6 +29,7 @@ from qoslet.core.reconcile.journal import AGENT
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.v2 import HierarchyV2
+from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state.folder import folder_of
 
@@ -62,11 +63,10 @@ def location_of(view: NodeView) -> TreeLocation:
 
 
 @contextmanager
-def joined(
-    inputs: NodeInputs, clock: Clock, location: TreeLocation, interval: float
-) -> Iterator[GuestRun]:
+def joined(inputs: NodeInputs, clock: Clock, view: NodeView, interval: float) -> Iterator[GuestRun]:
     """The agent on this machine, alone with the kubelet's tree. Raises CannotDo where another agent
-    is, or where ``audit --fix`` has left values."""
+    is, or where ``audit --fix`` has left values. ``view`` is the node as it was read first."""
+    location, policy = location_of(view), view.policy
     with (
         owned_tree.tree(location, write=True, verb=AGENT) as tree,
         memory_of(tree, None) as memory,
@@ -80,6 +80,8 @@ def joined(
         agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval)
         journal = tree.journal
         assert journal is not None
+        if policy.mode == "guard" and (wrong := lock_memory()):
+            tree.notes.append(f"the kernel may reclaim the agent's memory under pressure: {wrong}")
 
         def mend() -> None:
             tree.notes += [line for line in journal.mend() if line not in tree.notes]

@@ -18,7 +18,7 @@ from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import SourceStatus
 from qoslet.core.node.flags import Flags
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.errors import QosletError
+from qoslet.errors import CannotDo, QosletError
 from qoslet.host.files.manifests import load_text
 from qoslet.host.files.node import load_node
 
@@ -115,6 +115,9 @@ class NodeInputs:
             latest = self._find()
         except QosletError as error:
             if found is None:
+                if isinstance(error, CannotDo):
+                    hint = "--pods-from FILE and --node FILE describe a node without a kubelet"
+                    raise CannotDo(error.message, where=error.where, hint=hint) from None
                 raise
             self._fault = f"the configuration stays as it was: {error}"
             return

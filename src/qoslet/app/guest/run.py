@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from qoslet.agent.guest.guest_loop import run as run_loop
 from qoslet.app.guest.file_pods import FilePods
-from qoslet.app.guest.machine import joined, location_of
+from qoslet.app.guest.machine import joined
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.guest.serve import serving
@@ -66,7 +66,8 @@ def inputs_of(options: GuestOptions) -> Iterator[NodeInputs]:
         if choice is None:
             pods = FilePods(options.pods_from, strict=strict)
         else:
-            find = partial(find_node, options.kubelet)
+            if choice != "api" or not options.documents:
+                find = partial(find_node, options.kubelet)
             pods = pod_source(choice, options.kubelet, lambda: made.node_name, options.access)
         rest.callback(pods.close)
         made = NodeInputs(options.documents, options.flags, pods, policy, find)
@@ -78,13 +79,13 @@ def run(options: GuestOptions) -> None:
     raise_limit()
     with ExitStack() as rest:
         inputs = rest.enter_context(inputs_of(options))
-        location = location_of(inputs.current())
+        view = inputs.current()
         listener = None
         if options.metrics_address is not None:
             listener = rest.enter_context(closing(listen(options.metrics_address)))
         signals = rest.enter_context(Signals(hangs_up=False))
         clock = WakingClock(signals, lambda: made.agent.descriptors())
-        made = rest.enter_context(joined(inputs, clock, location, options.interval))
+        made = rest.enter_context(joined(inputs, clock, view, options.interval))
         surface, sockets = rest.enter_context(
             serving(made, clock, options.log_format, listener, verbose=options.verbose)
         )

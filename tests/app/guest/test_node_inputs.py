@@ -1,0 +1,199 @@
+"""The node of a guest: what changes makes another plan, what fails changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.app.guest.file_pods import FilePods
+from qoslet.app.guest.node_inputs import NodeInputs
+from qoslet.app.guest.policy_file import PolicyFile
+from qoslet.app.node.found_node import FoundNode
+from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
+from qoslet.core.node.flags import Flags
+from qoslet.core.node.running_kubelet.pods_reading import PodsReading
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.files.watched_node import NodeFiles
+from tests.cli.fixtures import NODE
+
+
+def pods_of(*names: str, phase: str = "Running") -> bytes:
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "uid": name},
+            "spec": {
+                "nodeName": "n1" if phase == "Running" else None,
+                "containers": [
+                    {"name": "app", "image": "x", "resources": {"requests": {"memory": "64Mi"}}}
+                ],
+            },
+            "status": {"phase": phase},
+        }
+        for name in names
+    ]
+    return json.dumps({"apiVersion": "v1", "kind": "PodList", "items": items}).encode()
+
+
+class Pods:
+    """A source that is told what it reads."""
+
+    def __init__(self) -> None:
+        self.reading = PodsReading(1, pods_of("a", "b"), "https://n1:10250/pods", "kubelet")
+        self.wrong = ""
+
+    def say(self, pods: bytes, **more: Any) -> None:
+        version = self.reading.version + 1
+        self.reading = replace(self.reading, version=version, pods=pods, **more)
+
+    def poll(self) -> PodsReading:
+        if self.wrong:
+            raise CannotDo(self.wrong)
+        return self.reading
+
+    def descriptors(self) -> Sequence[int]:
+        return ()
+
+    def next_at(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Bench:
+    """Inputs over a policy file in a folder."""
+
+    def __init__(self, folder: Path, flags: PolicyFlags = NO_FLAGS) -> None:
+        self.time = 0.0
+        self.node = folder / "node.yaml"
+        self.node.write_text(NODE)
+        self.file = folder / "policy.yaml"
+        self.write("mode: watch\n")
+        self.files = NodeFiles([str(self.file)], lambda: self.time)
+        self.policy = PolicyFile(str(self.file), flags, self.files)
+        self.pods = Pods()
+        self.inputs = NodeInputs([str(self.node)], Flags(), self.pods, self.policy, None)
+
+    def write(self, text: str) -> None:
+        new = self.file.with_name(".new")
+        new.write_text(f"apiVersion: qoslet/v1\nkind: AgentPolicy\n{text}")
+        new.rename(self.file)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_the_same_input_is_the_same_plan(bench: Bench) -> None:
+    first = bench.inputs.current()
+    assert len(first.plan.pods) == 2
+    assert bench.inputs.current().plan is first.plan
+    bench.pods.say(pods_of("a", "b", "c"))
+    assert len(bench.inputs.current().plan.pods) == 3
+
+
+def test_a_pod_that_waits_for_a_scheduler_is_not_the_node_s(bench: Bench) -> None:
+    bench.pods.say(pods_of("a", phase="Pending"))
+    assert bench.inputs.current().plan.pods == ()
+
+
+def test_a_policy_that_changes_counts_at_once(bench: Bench) -> None:
+    assert bench.inputs.current().policy.mode == "watch"
+    before = bench.inputs.current().plan
+    bench.write("mode: protect\nmemoryQos: qoslet\n")
+    view = bench.inputs.current()
+    assert (view.policy.mode, view.plan is before) == ("protect", False)
+    files = {row.file for one in view.plan.cgroups for row in one.settings}
+    assert "memory.low" in files
+    bench.write("mode: guard\nmemoryQos: qoslet\n")
+    assert bench.inputs.current().plan is view.plan, "a mode is no other plan"
+
+
+def test_a_faulty_policy_changes_nothing_and_is_said(bench: Bench) -> None:
+    bench.write("mode: protect\n")
+    assert bench.inputs.current().policy.mode == "protect"
+    bench.write("mode: protekt\n")
+    view = bench.inputs.current()
+    assert view.policy.mode == "protect"
+    [note] = view.notes
+    assert note.startswith("the policy stays as it was")
+    assert "did you mean protect?" in note
+    bench.file.unlink()
+    view = bench.inputs.current()
+    assert (view.policy.mode, len(view.notes)) == ("protect", 1)
+    bench.write("mode: watch\n")
+    assert bench.inputs.current().notes == ()
+
+
+def test_a_faulty_policy_at_the_start_is_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("apiVersion: qoslet/v1\nkind: AgentPolicy\nmodes: watch\n")
+    with pytest.raises(BadInput) as caught:
+        PolicyFile(str(path), NO_FLAGS, NodeFiles([], lambda: 0.0))
+    assert "modes" in caught.value.message
+    assert str(path) in caught.value.where
+
+
+def test_what_a_reading_lacks_is_in_the_status(bench: Bench) -> None:
+    bench.pods.say(pods_of("a"), complete=False, reason="kubelet: does not answer")
+    view = bench.inputs.current()
+    assert not view.source.complete
+    assert view.notes == ("kubelet: does not answer",)
+
+
+def found(pid: int = 1) -> FoundNode:
+    own = {"apiVersion": "qoslet/v1", "kind": "Node", "kubernetes": "1.36"}
+    return FoundNode(pid, "n1", (("kubelet", own),), None, ())
+
+
+def test_a_kubelet_that_is_lost_leaves_its_configuration(bench: Bench) -> None:
+    answers: list[FoundNode | str] = [found(pid=2**22 + 1), "no kubelet runs on this machine"]
+
+    def find() -> FoundNode:
+        answer = answers.pop(0)
+        if isinstance(answer, str):
+            raise CannotDo(answer)
+        return answer
+
+    inputs = NodeInputs([str(bench.node)], Flags(), bench.pods, bench.policy, find)
+    first = inputs.current()
+    inputs._asked_at = float("-inf")
+    second = inputs.current()
+    assert second.plan is first.plan
+    assert second.notes == ("the configuration stays as it was: no kubelet runs on this machine",)
+
+
+def test_a_machine_without_a_kubelet_is_told_what_to_give(bench: Bench) -> None:
+    def find() -> FoundNode:
+        raise CannotDo("no kubelet runs on this machine", hint="give pods with -f")
+
+    inputs = NodeInputs([], Flags(), bench.pods, bench.policy, find)
+    with pytest.raises(CannotDo) as caught:
+        inputs.current()
+    assert "--pods-from FILE" in caught.value.hint
+
+
+def test_pods_of_a_file_follow_it(tmp_path: Path) -> None:
+    path = tmp_path / "pods.json"
+    path.write_bytes(pods_of("a"))
+    pods = FilePods(str(path), strict=False)
+    try:
+        first = pods.poll()
+        assert pods.poll() is first
+        new = tmp_path / ".new"
+        new.write_bytes(pods_of("a", "b"))
+        new.rename(path)
+        second = pods.poll()
+        assert (second.version, second.pods) == (first.version + 1, pods_of("a", "b"))
+    finally:
+        pods.close()
+    with pytest.raises(CannotDo):
+        FilePods(str(tmp_path / "none"), strict=False).poll()
