@@ -133,3 +133,41 @@ def test_a_source_that_fails_changes_nothing(world: World, tmp_path: Path) -> No
     assert texts(world) == held
     assert beside.said.count("the kubelet does not answer") == 1
     assert beside.status.errors == ("the kubelet does not answer",)
+
+
+def test_a_pod_that_goes_while_it_is_written_is_no_fault(world: World, tmp_path: Path) -> None:
+    gone = f"{KUBEPODS}/burstable/poda/aapp"
+
+    def remove(what: str) -> None:
+        if what == f"write {gone} memory.high" and gone in world.kernel.groups:
+            world.kernel.rmdir(gone)
+
+    world.on = remove
+    beside = Beside(world, tmp_path, Source(PODS))
+    done = beside.sync()
+    assert gone not in world.kernel.groups
+    assert done.errors == ()
+    beside.sync(70.0)
+    assert not any(path == gone for path, _ in beside.journal.ledger.files)
+    assert beside.status.failures == 0
+    assert world.kernel.read(f"{KUBEPODS}/burstable/podb/bapp", "memory.low") == str(32 * MIB)
+
+
+def test_what_the_kernel_refuses_stays_said_until_it_works(world: World, tmp_path: Path) -> None:
+    app = f"{KUBEPODS}/burstable/poda/aapp"
+
+    def refuse(what: str) -> None:
+        if what == f"write {app} memory.high":
+            raise OSError(22, "Invalid argument")
+
+    world.on = refuse
+    beside = Beside(world, tmp_path, Source(PODS))
+    [error] = beside.sync().errors
+    assert error.startswith(f"{app}/memory.high: ")
+    assert not beside.sync(5.0).errors, "it is said once"
+    assert list(beside.status.errors) == [error]
+    world.on = lambda what: None
+    beside.sync(70.0)
+    beside.sync(70.0)
+    assert list(beside.status.errors) == []
+    assert world.kernel.read(app, "memory.high") != "max"

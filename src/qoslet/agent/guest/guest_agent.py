@@ -74,7 +74,7 @@ class GuestAgent:
             done = self._sync_files(view)
         guarded = self._guarded(view)
         events = self.audit.look(self._with_overrides(view.plan))
-        errors += [*done.errors, *([self.audit.error] if self.audit.error else [])]
+        errors += [*self.files.faults, *([self.audit.error] if self.audit.error else [])]
         why = nothing_to_write(view.policy, self.governed, view.plan.node, len(view.plan.pods))
         lasting = [*view.notes, *([why] if why else [])]
         told = GuestSync(

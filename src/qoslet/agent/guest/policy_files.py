@@ -76,7 +76,10 @@ class PolicyFiles:
             if given.released:
                 journal.record(given.released)
         self._write(rows, back, seen, result)
-        self.rewrites.keep({(one.path or "", row.file) for one in wanted for row in one.settings})
+        keys = {(one.path or "", row.file) for one in wanted for row in one.settings}
+        self.rewrites.keep(keys)
+        for key in self._refused.keys() - keys - journal.ledger.files.keys():
+            del self._refused[key]
         return result
 
     def adopt(self, paths: Iterable[str]) -> None:
@@ -86,6 +89,11 @@ class PolicyFiles:
         self._allow(seen)
         if any(known.get(path) != inode for path, inode in seen.items()):
             self._executor.adopt(seen)
+
+    @property
+    def faults(self) -> list[str]:
+        """The writes that are refused."""
+        return [_fault(key, error) for key, (error, _) in self._refused.items()]
 
     def observed(self, path: str) -> ObservedCgroup | None:
         """A cgroup as the last sync has read it."""
@@ -211,12 +219,15 @@ class PolicyFiles:
             record_done(self._executor.journal, released)
 
     def _fail(self, outcome: Outcome, result: FilesSync) -> None:
-        """A write was refused: it is tried again after a while, and said when it is another fault."""
+        """A write was refused: it is tried again after a while, and said when it is another fault.
+        None was where the cgroup went meanwhile."""
         step, error = outcome.step, outcome.error or ""
         key = step.path, step.file
+        if self._executor.observer.identity(step.path) is None:
+            return
         self.failures += 1
         if self._refused.get(key, ("", 0.0))[0] != error:
-            result.errors.append(f"{step.describe()}: {error}")
+            result.errors.append(_fault(key, error))
         self._refused[key] = error, self._clock() + RETRY_SECONDS
 
     def _read_back(self, outcomes: Sequence[Outcome]) -> None:
@@ -237,3 +248,8 @@ class PolicyFiles:
         ]
         if entries:
             record_done(journal, entries)
+
+
+def _fault(key: Key, error: str) -> str:
+    """A write that was refused, for people."""
+    return f"{key[0]}/{key[1]}: {error}"
