@@ -83,6 +83,23 @@ def test_a_stalled_container_gets_room_and_gives_it_back(tmp_path: Path) -> None
     assert texts(node.world) == node.before
 
 
+def test_looks_at_everything_wait_for_a_stall(tmp_path: Path) -> None:
+    node = Stalled(tmp_path, GUARD)
+    node.time(11, held=100)
+    node.time(0.25)
+    assert node.beside.guard.urgent
+    audits = len(node.beside.auditor.plans)
+    node.world.kernel.write(APP, "memory.low", "4096")
+    node.beside.auditor.woken = True
+    node.time(0.5)
+    assert len(node.beside.auditor.plans) == audits
+    assert node.world.kernel.read(APP, "memory.low") == "4096"
+    node.time(12)
+    assert not node.beside.guard.urgent
+    assert len(node.beside.auditor.plans) > audits
+    assert node.world.kernel.read(APP, "memory.low") == str(128 * MIB)
+
+
 def test_what_was_raised_is_given_back_from_any_moment(tmp_path: Path) -> None:
     node = Stalled(tmp_path, GUARD)
     node.time(4)

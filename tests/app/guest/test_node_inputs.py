@@ -181,6 +181,15 @@ def test_a_machine_without_a_kubelet_is_told_what_to_give(bench: Bench) -> None:
     assert "--pods-from FILE" in caught.value.hint
 
 
+def test_another_tree_asks_for_another_agent(bench: Bench) -> None:
+    bench.inputs.current()
+    bench.inputs._flags = Flags(cgroup_root="/other")
+    bench.pods.say(pods_of("a"))
+    with pytest.raises(CannotDo) as caught:
+        bench.inputs.current()
+    assert caught.value.hint == "start the agent again"
+
+
 def test_pods_of_a_file_follow_it(tmp_path: Path) -> None:
     path = tmp_path / "pods.json"
     path.write_bytes(pods_of("a"))

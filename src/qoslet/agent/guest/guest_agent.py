@@ -25,6 +25,8 @@ LEAST_SECONDS = 1.0
 """Between two looks at least, however often something happens."""
 SHARE = 0.05
 """The part of the time that looks at the files take at most."""
+HELD_SECONDS = 15.0
+"""How long looks at everything wait for the guard."""
 
 RELEASE_SECONDS, RELEASE_POLL_SECONDS = 10.0, 0.2
 """How long the end waits for values that the kernel takes slowly, and between two looks then."""
@@ -70,10 +72,10 @@ class GuestAgent:
         self._take_events()
         done = FilesSync()
         now = self._clock.monotonic()
-        if changed or now >= self._next_look():
+        if changed or now >= self._next_look() + self._held_seconds():
             done = self._sync_files(view)
         guarded = self._guarded(view)
-        events = self.audit.look(self._with_overrides(view.plan))
+        events = self.audit.look(self._with_overrides(view.plan), self._held_seconds())
         errors += [*self.files.faults, *([self.audit.error] if self.audit.error else [])]
         why = nothing_to_write(view.policy, self.governed, view.plan.node, len(view.plan.pods))
         lasting = [*view.notes, *([why] if why else [])]
@@ -88,6 +90,10 @@ class GuestAgent:
         )
         self.errors, self.notes = tuple(errors), tuple(lasting)
         return told
+
+    def _held_seconds(self) -> float:
+        """How much later looks at everything come while a container may stand still."""
+        return HELD_SECONDS if self.guard is not None and self.guard.urgent else 0.0
 
     def _follow(self, errors: list[str]) -> bool:
         """Take in the node; while it cannot be read it stays as it was. Whether it is another.
@@ -190,9 +196,10 @@ class GuestAgent:
 
     def wait_seconds(self) -> float:
         """Until something is due that no descriptor tells."""
+        held = self._held_seconds()
         times = [
-            self._next_look(),
-            self.audit.next_at(),
+            self._next_look() + held,
+            self.audit.next_at() + held,
             self._source.next_at(),
             None if self.guard is None else self.guard.next_at(),
         ]

@@ -56,10 +56,11 @@ class NodeAuditor:
         """When the next audit is due, in monotonic seconds."""
         return self._at
 
-    def look(self, plan: Plan) -> tuple[FindingEvent, ...]:
-        """Audit where that is due; what appeared, changed or went."""
+    def look(self, plan: Plan, held_seconds: float = 0.0) -> tuple[FindingEvent, ...]:
+        """Audit where that is due, or has been for ``held_seconds``; what appeared, changed or
+        went."""
         begun = self._clock.monotonic()
-        if begun < self._at:
+        if begun < self._at + held_seconds:
             return ()
         try:
             report, self._error = self._auditor.look(plan), ""

@@ -228,6 +228,11 @@ class PodGuard:
         """What is known of memory, for surfaces."""
         return MemoryView() if self._plan is None else self._monitor.view()
 
+    @property
+    def urgent(self) -> bool:
+        """Whether a container may stand still until the next sync."""
+        return self._plan is not None and self._monitor.urgent
+
     def next_at(self) -> float | None:
         """When the next cgroup is to be sampled, in monotonic seconds."""
         return None if self._plan is None else self._monitor.next_at()

@@ -83,8 +83,9 @@ class NodeInputs:
             *(self._found, reading.version, reading.source),
         )
         if self._plan is None or made_of != self._made_of:
-            self._inputs = self._read(policy, reading, allocated=False)
-            self._plan, self._made_of = self._inputs.plan(), made_of
+            inputs = self._read(policy, reading, allocated=False)
+            self._check_tree(inputs.node)
+            self._inputs, self._plan, self._made_of = inputs, inputs.plan(), made_of
         status = SourceStatus(
             reading.source,
             reading.place,
@@ -94,6 +95,15 @@ class NodeInputs:
         )
         notes = tuple(filter(None, (reading.reason, self._policy.fault, self._fault)))
         return NodeView(self._plan, policy, status, notes)
+
+    def _check_tree(self, node: Node) -> None:
+        """Raise CannotDo where the kubelet has another tree than the one that was begun with."""
+        if self._inputs is None:
+            return
+        begun = self._inputs.node
+        if (begun.driver, _root(begun)) != (node.driver, _root(node)):
+            message = "the kubelet has another cgroup root or driver than when the agent started"
+            raise CannotDo(message, hint="start the agent again")
 
     def allocated(self) -> Plan:
         """The plan with the resources that the statuses say are allocated. Raises QosletError."""
@@ -155,3 +165,8 @@ class NodeInputs:
 
 RETRY_SECONDS = 30.0
 """How often a kubelet is looked for while there is none, or it does not answer."""
+
+
+def _root(node: Node) -> tuple[str, bool]:
+    """What decides where the cgroup of all pods is, besides the driver."""
+    return node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -20,6 +21,7 @@ from qoslet.app.node.found_node import KubeletOptions, find_node
 from qoslet.app.node.sources.pod_source import Choice, pod_source
 from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
 from qoslet.core.node.flags import Flags
+from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Signals, WakingClock
@@ -76,6 +78,9 @@ def inputs_of(options: GuestOptions) -> Iterator[NodeInputs]:
 
 def run(options: GuestOptions) -> None:
     """Run the agent until it is told to end. Raises QosletError."""
+    if os.geteuid() != 0:
+        hint = "run it as root; qoslet audit --watch needs no more than to read"
+        raise CannotDo("the agent beside a kubelet needs root's rights", hint=hint)
     raise_limit()
     with ExitStack() as rest:
         inputs = rest.enter_context(inputs_of(options))
