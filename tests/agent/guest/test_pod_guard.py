@@ -59,6 +59,9 @@ class Stalled:
             self.beside.sync(0.25)
         return [line for line in self.beside.said[before:] if line.startswith("guard: ")]
 
+    def is_urgent(self) -> bool:
+        return self.beside.guard.urgent
+
     @property
     def high(self) -> str:
         return self.world.kernel.read(APP, "memory.high")
@@ -87,7 +90,7 @@ def test_looks_at_everything_wait_for_a_stall(tmp_path: Path) -> None:
     node = Stalled(tmp_path, GUARD)
     node.time(11, held=100)
     node.time(0.25)
-    assert node.beside.guard.urgent
+    assert node.is_urgent()
     audits = len(node.beside.auditor.plans)
     node.world.kernel.write(APP, "memory.low", "4096")
     node.beside.auditor.woken = True
@@ -95,7 +98,7 @@ def test_looks_at_everything_wait_for_a_stall(tmp_path: Path) -> None:
     assert len(node.beside.auditor.plans) == audits
     assert node.world.kernel.read(APP, "memory.low") == "4096"
     node.time(12)
-    assert not node.beside.guard.urgent
+    assert not node.is_urgent()
     assert len(node.beside.auditor.plans) > audits
     assert node.world.kernel.read(APP, "memory.low") == str(128 * MIB)
 
