@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from qoslet.host.linux.output import OutputWriter
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 
 def test_a_thread_that_cannot_be_had_is_a_shortage_of_the_machine(

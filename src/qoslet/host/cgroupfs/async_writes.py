@@ -20,7 +20,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.reclaim import LimitRoom, room_for
 from qoslet.host.cgroupfs.write_errors import PendingWrite
 from qoslet.host.linux.openat import MountedTree
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 USAGE = {
     "memory.max": "memory.current",

@@ -13,7 +13,7 @@ from errno import EAGAIN
 
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import RECLAIM
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 WRITE_BYTES = 4 << 20
 """Bytes of one write."""

@@ -18,7 +18,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.payload import write_payload
 from qoslet.host.containers.volume_folders import listed, path_component
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 from qoslet.host.linux.remove_tree import remove_tree
 
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"

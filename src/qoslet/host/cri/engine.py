@@ -28,7 +28,7 @@ from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod, CriPodRecord
 from qoslet.host.cri.pod_worker import PodRun
 from qoslet.host.cri.runtime_info import network_refusal
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 POLL_SECONDS = 1.0
 """Between two looks at all containers of a runtime that tells no events, as a kubelet's."""

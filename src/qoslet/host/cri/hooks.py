@@ -17,7 +17,7 @@ from qoslet.host.containers.net_probe import ask
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.probing import MAX_OUTPUT, ProbeContext, pod_address
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 
 async def _beside(question: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 BACKLOG_BYTES = 1 << 20
 """What waits for a slow reader at most; what comes beyond that is left out."""

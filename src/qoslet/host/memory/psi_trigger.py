@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from errno import EINVAL
 
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 SHARE = 0.1
 """Of the window in which some process waited."""

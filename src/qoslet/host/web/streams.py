@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 WATCHING = 32
 """Streams at a time; a further one takes the place of the oldest."""

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from qoslet.errors import CannotDo
-from qoslet.host.linux.process_limit import start_thread
+from qoslet.host.linux.processes.limit import start_thread
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
