@@ -33,7 +33,7 @@ def node(tmp_path: Path) -> Stalled:
     made.time(4)
     made.world.kernel.write(APP, "memory.low", "4096")
     made.beside.auditor.woken = True
-    made.time(1.5)
+    made.time(18, held=100)
     return made
 
 
