@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.app.node.sources.reader import Seen
+from qoslet.core.node.cluster.retries import FIRST_SECONDS
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 
 _INTERVAL_SECONDS = 30.0
+_FIRST_SECONDS = FIRST_SECONDS + 10.0
+"""How long a first list may take: it is not asked for at once, so that nodes that start together do
+not ask together."""
 
 
 class ApiReader:
@@ -29,18 +35,25 @@ class ApiReader:
         self,
         access: ClusterAccess,
         node_name: Callable[[], str | None],
+        *,
         begin: Callable[[str, ClusterAccess], FollowedPods] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access, self._node_name = access, node_name
-        self._begin = begin or _follow
+        self._begin, self._clock = begin or _follow, clock
         self._followed: FollowedPods | None = None
 
     def read(self, known: frozenset[str]) -> Seen:
-        """What the watch told so far. Raises CannotDo, BadInput."""
+        """What the watch told so far; where nothing at all is known, the first list is waited for. Raises
+        CannotDo, BadInput."""
         if self._followed is None:
             self._followed = self._begin(self._node_name() or _own_name(), self._access)
             self._followed.start()
         state = self._followed.state()
+        until = self._clock() + (_FIRST_SECONDS if not known else 0.0)
+        while state.pods is None and not state.fault and (left := until - self._clock()) > 0:
+            select.select([self._followed.descriptor], [], [], left)
+            state = self._followed.state()
         if state.pods is None:
             raise CannotDo(state.fault or "the list of pods is on its way")
         return Seen(
