@@ -236,7 +236,7 @@ def test_closing_ends_an_open_watch_at_once(
     until(lambda: any("watch" in query for _, query in api.requests))
     began = time.monotonic()
     pods.close()
-    assert time.monotonic() - began < 0.4
+    assert time.monotonic() - began < 0.9, "sooner than it would be waited for"
     pods.close()
 
 
