@@ -71,6 +71,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "metrics": (("x",), ("-o", "xml")),
     "config": (("node.yaml", "kubelet.yaml", "--changed"), ("--changed", "-o", "yaml"), ("pods.yaml",)),
     "doctor": (("x",),),
+    "agent": (("x",), ("--mode", "act"), ("--interval", "0"), ("--policy", "nosuch.yaml", "--pods-from", "pods.yaml")),
     "audit": (
         ("-f", "pods.yaml", "--runtime", "runc-1.4.0", "--hierarchy", "v3"),
         ("-o", "text"),

@@ -19,7 +19,7 @@ def add_metrics_arguments(parser: argparse._ArgumentGroup) -> None:
         "--metrics-max-series",
         type=_count,
         default=DEFAULT_SERIES,
-        metavar="N",
+        metavar="COUNT",
         help="Above this number of series leave out those of containers, then those of pods "
         f"(default: {DEFAULT_SERIES})",
     )
