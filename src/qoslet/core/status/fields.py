@@ -148,7 +148,7 @@ _USAGE = (
 
 _EVENTS = (
     Field("memory_events", "cgroup", json="memory.groups[].events.*", metric=_counter(
-        "memory_events", "What happened to the memory of a cgroup, over its restarts.",
+        "memory_events", "What happened to the memory of a group, over its restarts.",
         *_CGROUP, "event")),
     Field("memory_reclaim", "cgroup", "", "pages", "memory.groups[].reclaim.*", _counter(
         "memory_reclaim_pages", "Pages of a group in reclaim, by where its usage was.",
