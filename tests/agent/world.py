@@ -155,6 +155,14 @@ class Directory(MountedTree):
     def children(self, path: str) -> list[str]:
         return sorted(one for one in self._kernel.children(path or "/") if self._there(one))
 
+    def below(self, path: str) -> dict[str, int]:
+        if not self._there(path):
+            return {}
+        found = {path: self.inode(path)}
+        for one in self.children(path):
+            found |= self.below(one)
+        return found
+
 
 class Disk:
     """Volumes made of names."""
