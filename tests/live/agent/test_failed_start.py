@@ -30,16 +30,20 @@ def port_taken(agent: Agent, options: tuple[str, ...]) -> None:
 
 
 def socket_in_the_way(agent: Agent, options: tuple[str, ...]) -> None:
-    """The agent's own socket cannot be made: everything else is done by then."""
-    place = agent.folder / "agent.sock.new" / "x"
+    """The agent's own socket cannot be made, for a mount cannot be moved away: everything else is
+    done by then."""
+    place = agent.folder / "agent.sock.new"
     place.mkdir(parents=True, exist_ok=True)
     agent.folder.chmod(0o700)
     agent.folder.parent.chmod(0o700)
-    _, err = ended(agent.begin(*options), 3)
+    subprocess.run(["mount", "-t", "tmpfs", "qoslet-test", place], check=True)
+    try:
+        _, err = ended(agent.begin(*options), 3)
+    finally:
+        subprocess.run(["umount", place], check=True)
     assert "cannot create the agent's socket" in err
     agent.runs.pop()
     place.rmdir()
-    place.parent.rmdir()
 
 
 def unsound_node(agent: Agent, options: tuple[str, ...]) -> None:

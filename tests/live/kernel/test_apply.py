@@ -147,7 +147,7 @@ def test_a_state_directory_that_is_not_ours_alone_is_refused(machine: Machine, m
     os.chown(machine.state, 0 if mode == 0o755 else NOBODY, 0)
     done = machine.run("apply")
     assert done.code == 3
-    assert "must belong to this user with mode 0700" in done.err
+    assert f"chmod 0700 {machine.state}" in done.err
     assert machine.driver.below(machine.root) == []
 
 
