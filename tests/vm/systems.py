@@ -56,12 +56,13 @@ _OCI: Final = tuple(
 )
 # The seccomp profile of RuntimeDefault with runc and crun; what it needs is not installed.
 _PROFILE: Final = ("golang-github-containers-common",)
-_CRI: Final = ("tests/live/cri/test_cri.py", "tests/live/cri/test_cri_faults.py")
+_CRI: Final = tuple(f"tests/live/cri/test_{name}.py" for name in ("cri", "cri_faults", "cri_files"))
 _UPGRADE: Final = ("tests/live/adoption/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
 # What another system of the short matrix has on the same hierarchy, and no newer kernel does otherwise.
 _COVERED: Final = (
     "tests/live/audit",
+    "tests/live/guest",
     *(f"tests/live/agent/test_{name}.py" for name in ("bundle", "run")),
 )
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
