@@ -96,6 +96,27 @@ def messages(**fields):
         ("evictionHard", {"memory.free": "1Gi"}, "evictionHard.memory.free"),
         ("evictionHard", {"memory.available": "99%9%"}, "evictionHard.memory.available"),
         ("evictionHard", {"memory.available": 100}, "evictionHard.memory.available"),
+        ("evictionSoft", {"memory.available": "101%"}, "evictionSoft.memory.available"),
+        ("evictionSoft", {"memory.available": "0"}, "evictionSoft.memory.available"),
+        ("evictionSoft", {"memory.free": "1Gi"}, "evictionSoft.memory.free"),
+        ("evictionSoft", ["memory.available"], "evictionSoft"),
+        ("evictionSoftGracePeriod", {"memory.free": "1m"}, "evictionSoftGracePeriod.memory.free"),
+        (
+            "evictionSoftGracePeriod",
+            {"pid.available": "1"},
+            "evictionSoftGracePeriod.pid.available",
+        ),
+        (
+            "evictionSoftGracePeriod",
+            {"memory.available": "-1s"},
+            "evictionSoftGracePeriod.memory.available",
+        ),
+        ("evictionMinimumReclaim", {"memory.free": "1"}, "evictionMinimumReclaim.memory.free"),
+        ("evictionMinimumReclaim", {"pid.available": "0%"}, "evictionMinimumReclaim.pid.available"),
+        ("evictionMinimumReclaim", {"pid.available": "-1"}, "evictionMinimumReclaim.pid.available"),
+        ("evictionMaxPodGracePeriod", "30", "evictionMaxPodGracePeriod"),
+        ("evictionMaxPodGracePeriod", 2**31, "evictionMaxPodGracePeriod"),
+        ("evictionPressureTransitionPeriod", "5", "evictionPressureTransitionPeriod"),
         ("featureGates", {"MemoryQos": True}, "featureGates.MemoryQos"),
         ("featureGates", {"MemoryQoS": "true"}, "featureGates.MemoryQoS"),
         ("memorySwap", {"swapBehavior": "UnlimitedSwap"}, "memorySwap"),
@@ -112,6 +133,36 @@ def messages(**fields):
 )
 def test_bad_kubelet_fields(field, value, where):
     assert f"kubelet.yaml: {where}" in [place for place, _ in messages(**{field: value})]
+
+
+@pytest.mark.parametrize("periods", [{}, None, {"nodefs.available": "1m"}])
+def test_a_soft_threshold_needs_a_grace_period(periods):
+    soft = {"memory.available": "1Gi", "nodefs.available": "100%", "pid.available": "0%"}
+    document = config(evictionSoft=soft, evictionSoftGracePeriod=periods)
+    assert faults(own(), document) == [
+        ("kubelet.yaml: evictionSoft.memory.available", "needs a grace period")
+    ]
+    bad = config(evictionSoft=soft, evictionSoftGracePeriod={"memory.available": "soon"})
+    (fault,) = faults(own(), bad)
+    assert fault[0] == "kubelet.yaml: evictionSoftGracePeriod.memory.available"
+
+
+def test_thresholds_that_a_kubelet_takes():
+    read(
+        own(swap=0),
+        config(
+            evictionSoft={"memory.available": "5.5%", "imagefs.inodesFree": "1k"},
+            evictionSoftGracePeriod={
+                "memory.available": "0",
+                "imagefs.inodesFree": "1m30s",
+                "pid.available": "1h",
+            },
+            evictionMinimumReclaim={"memory.available": "0", "nodefs.available": "250%"},
+            evictionMaxPodGracePeriod=-1,
+            evictionPressureTransitionPeriod="0s",
+            oomScoreAdj=None,
+        ),
+    )
 
 
 def test_all_faults_at_once_with_hints():

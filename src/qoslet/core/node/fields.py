@@ -16,19 +16,6 @@ from qoslet.core.quantity import INT64_MAX, NANO, Quantity, QuantityError, parse
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 """What kube-reserved and system-reserved may name: kubelet app parseResourceList."""
 
-SIGNALS = (
-    "memory.available",
-    "nodefs.available",
-    "nodefs.inodesFree",
-    "imagefs.available",
-    "imagefs.inodesFree",
-    "containerfs.available",
-    "containerfs.inodesFree",
-    "allocatableMemory.available",
-    "pid.available",
-)
-"""Eviction signals: kubelet eviction/api OpForSignal."""
-
 _UNITS = {
     "ns": 1,
     "us": 10**3,
@@ -216,44 +203,6 @@ def reserved(faults: Faults, where: str, value: Any) -> dict[str, Quantity] | No
     return result
 
 
-def thresholds(faults: Faults, where: str, value: Any) -> dict[str, str] | None:
-    """evictionHard: signal to a positive quantity or a percentage from 0 to 100.
-
-    Source: kubelet eviction parseThresholdStatement.
-    """
-    given = mapping(faults, where, value)
-    if given is None:
-        return None
-    result = {}
-    for signal, entry in given.items():
-        if faults.full:
-            break
-        spot = f"{where}.{signal}"
-        if signal not in SIGNALS:
-            hint = close_to(signal, SIGNALS) or f"known are {', '.join(SIGNALS)}"
-            faults.add(spot, f"{shown(signal)} is not an eviction signal", hint)
-        elif (found := text(faults, spot, entry)) is not None and _threshold(faults, spot, found):
-            result[signal] = found
-    return result
-
-
-def _threshold(faults: Faults, where: str, given: str) -> bool:
-    """Whether ``given`` is a threshold."""
-    if given.endswith("%"):
-        number = given[:-1]
-        digits = number.replace(".", "", 1)
-        if digits.isascii() and digits.isdigit() and len(digits) < 30 and float(number) <= 100:
-            return True
-        faults.add(where, f"is {shown(given)}, must be a percentage from 0% to 100%")
-        return False
-    found = amount(faults, where, given)
-    if found is not None and not found.nano:
-        faults.add(
-            where, f"is {shown(given)}, must be positive", "leave the signal out to disable it"
-        )
-    return found is not None and found.nano > 0
-
-
 def options(faults: Faults, where: str, value: Any) -> tuple[str, ...] | None:
     """enforceNodeAllocatable: known options, each once, none alone, no full with compressible.
 
@@ -336,18 +285,21 @@ def nanoseconds(given: str) -> int | None:
     return sign * total
 
 
+def duration(faults: Faults, where: str, value: Any, example: str = "1m30s") -> int | None:
+    """A Go duration in nanoseconds."""
+    found = text(faults, where, value)
+    nano = None if found is None else nanoseconds(found)
+    if found is not None and nano is None:
+        faults.add(where, f"{shown(found)} is not a duration", f'such as "{example}"')
+    return nano
+
+
 def period(faults: Faults, where: str, value: Any) -> int | None:
     """cpuCFSQuotaPeriod, a Go duration from 1ms to 1s, in microseconds."""
-    found = text(faults, where, value)
-    if found is None:
-        return None
-    nano = nanoseconds(found)
-    if nano is None:
-        faults.add(where, f"{shown(found)} is not a duration", 'such as "100ms"')
-    elif not 10**6 <= nano <= 10**9:
-        faults.add(where, f"is {shown(found)}, must be from 1ms to 1s")
-    else:
-        return nano // 1000
+    nano = duration(faults, where, value, "100ms")
+    if nano is None or 10**6 <= nano <= 10**9:
+        return None if nano is None else nano // 1000
+    faults.add(where, f"is {shown(value)}, must be from 1ms to 1s")
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from qoslet.core.node import eviction_fields as evictions
 from qoslet.core.node import fields as read
 from qoslet.core.node import manager_config as managers
 from qoslet.core.node.documents.reader import Fields
@@ -76,6 +77,11 @@ def _count(faults: Faults, where: str, value: Any) -> int | None:
     return read.integer(faults, where, value, low=0, high=2**31 - 1)
 
 
+def _seconds(faults: Faults, where: str, value: Any) -> int | None:
+    """evictionMaxPodGracePeriod; a negative one leaves it to the pod."""
+    return read.integer(faults, where, value, low=-(2**31), high=2**31 - 1)
+
+
 def _files(faults: Faults, where: str, value: Any) -> int | None:
     """Source: kubelet apis/config/validation, containerLogMaxFiles must be greater than 1."""
     return read.integer(faults, where, value, low=2, high=2**31 - 1)
@@ -111,7 +117,7 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "kubeReservedCgroup": ("kube_reserved_cgroup", cgroup_name),
     "systemReservedCgroup": ("system_reserved_cgroup", cgroup_name),
     "reservedSystemCPUs": ("reserved_system_cpus", read.cpu_list),
-    "evictionHard": ("eviction_hard", read.thresholds),
+    "evictionHard": ("eviction_hard", evictions.thresholds),
     "featureGates": ("feature_gates", read.gates),
     "memorySwap": ("swap_behavior", _swap),
     "memoryThrottlingFactor": ("memory_throttling_factor", read.factor),
@@ -129,6 +135,11 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
 UNUSED: Mapping[str, Callable[[Faults, str, Any], Any]] = {
     "oomScoreAdj": _score,
     "systemCgroups": _system_cgroups,
+    "evictionSoft": evictions.thresholds,
+    "evictionSoftGracePeriod": evictions.grace_periods,
+    "evictionMinimumReclaim": evictions.minimum_reclaims,
+    "evictionMaxPodGracePeriod": _seconds,
+    "evictionPressureTransitionPeriod": read.duration,
     "mergeDefaultEvictionSettings": read.boolean,
     "seccompDefault": read.boolean,
 }
@@ -191,10 +202,13 @@ def kubelet_read(
             found.values[attribute] = parsed
             found.origins[field] = where
     for field, reader in UNUSED.items():
-        if field in documents:
-            value, where = documents[field]
+        value, where = documents.get(field, (None, ""))
+        if value is not None:
             found.unused[field] = reader(faults, where, value)
             found.origins[field] = where
+    if "evictionSoft" in documents:
+        periods = documents.get("evictionSoftGracePeriod", (None, ""))[0]
+        evictions.check_soft(faults, *documents["evictionSoft"], periods)
     if "evictionHard" not in flags:
         asked = bool(found.unused.get("mergeDefaultEvictionSettings"))
         found.adds_thresholds = asked or over_defaults
