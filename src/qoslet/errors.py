@@ -34,6 +34,8 @@ class FaultCode(Enum):
     """A template or a part of a chart, which another program makes manifests of."""
     NO_POD = "NoPod"
     """The documents are valid, and none of them holds a pod."""
+    SAME_OBJECT = "SameObject"
+    """An object is there already."""
     REPLACED = "Replaced"
     """An empty directory is where one with manifests was."""
 

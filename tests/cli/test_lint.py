@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.fixtures import run, write
 
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+
 POD = """\
 apiVersion: v1
 kind: Pod
@@ -48,6 +50,41 @@ def test_a_manifest_needs_no_node(tmp_path: Path) -> None:
         "source": "Kubernetes: resource units",
         "suppressed": None,
     }
+
+
+def test_files_with_the_same_objects_are_variants(tmp_path: Path) -> None:
+    for folder in ("dev", "prod"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "web.yaml").write_text(POD % "")
+        (tmp_path / folder / "values.yaml").write_text(SERVICE)
+    found = findings(tmp_path, "-R", ".", code=1)
+    assert [(one["id"], one["where"].partition(":")[0]) for one in found] == [
+        ("QL005", "./dev/web.yaml"),
+        ("QL022", "./dev/web.yaml"),
+        ("QL005", "./prod/web.yaml"),
+        ("QL022", "./prod/web.yaml"),
+    ]
+    assert findings(tmp_path, "dev/web.yaml", "dev/web.yaml", code=1) == [
+        {**one, "where": one["where"].removeprefix("./")} for one in found[:2]
+    ]
+    (tmp_path / "dev" / "twice.yaml").write_text(f"{POD % ''}---\n{POD % ''}")
+    done = run("lint", "-R", ".", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("occurs twice") == 1
+    assert done.stderr.startswith("qoslet: ./dev/twice.yaml: ")
+
+
+def test_a_node_is_looked_at_once_for_all_variants(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(POD % "")
+    node = (
+        "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nevictionHard: {}\n"
+    )
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "kubelet.yaml").write_text(node)
+    found = findings(tmp_path, ".", "--node", "node/kubelet.yaml", code=1)
+    assert ids(found).count("QL124") == 1
+    assert ids(found).count("QL005") == 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from qoslet.core.lint.lint import Level, LintReport, is_configured, lint
 from qoslet.core.lint.rule import rules
 from qoslet.core.node.flags import flags_of
 from qoslet.core.plan.plan import plan
-from qoslet.errors import BadInput, BadInputs
+from qoslet.errors import BadInput, BadInputs, FaultCode
+from qoslet.host.files.manifest_names import manifest_files
 from qoslet.host.files.manifests import load, values_of
 from qoslet.host.files.node import load_node
 
@@ -44,22 +45,28 @@ def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
     except BadInputs as error:
         faults += error.faults
     try:
-        loaded = _pods(args, paths)
+        parts = _parts(args, paths)
     except BadInputs as error:
         faults += error.faults
     if faults:
         raise BadInputs(faults)
-    if loaded is None and not is_configured(node):
+    if not parts and not is_configured(node):
         where, hint = f"--node {args.node[0]}", "give a KubeletConfiguration, or pods with -f"
         raise BadInput("does not say how a kubelet is configured", where=where, hint=hint)
-    made = plan(loaded.pods if loaded is not None else [], node)
-    documents = loaded.raw if loaded is not None else {}
-    return lint(made, documents, node=", ".join(args.node), severities=severities)
+    reports = [
+        lint(plan(pods, node), documents, node=", ".join(args.node), severities=severities)
+        for pods, documents in [(part.pods, part.raw) for part in parts] or [([], {})]
+    ]
+    first, *others = (report.findings for report in reports)
+    of_pods = (one for findings in others for one in findings if one.pod is not None)
+    return LintReport((*first, *of_pods))
 
 
-def _pods(args: argparse.Namespace, paths: Sequence[str]) -> Loaded | None:
+def _parts(args: argparse.Namespace, paths: Sequence[str]) -> list[Loaded]:
+    """What is planned together: all pods, or those of each file where files have the same objects,
+    which are variants of each other."""
     if not paths:
-        return None
+        return []
     options = Options(
         args.expand,
         args.resources == "allocated",
@@ -68,7 +75,22 @@ def _pods(args: argparse.Namespace, paths: Sequence[str]) -> Loaded | None:
         namespace=args.namespace,
         selector=args.selector,
     )
-    return load(paths, options, recursive=args.recursive)
+    try:
+        return [load(paths, options, recursive=args.recursive)]
+    except BadInputs as error:
+        same = any(fault.fault_code is FaultCode.SAME_OBJECT for fault in error.faults)
+        if not same or "-" in paths:
+            raise
+    parts: list[Loaded] = []
+    faults: list[BadInput] = []
+    for file in dict.fromkeys(manifest_files(paths, args.recursive)):
+        try:
+            parts.append(load([file], options))
+        except BadInputs as error:
+            faults += (one for one in error.faults if one.fault_code is not FaultCode.NO_POD)
+    if faults:
+        raise BadInputs(faults)
+    return parts
 
 
 def _severities(path: str) -> Mapping[str, Level]:

@@ -12,7 +12,7 @@ from qoslet.core.api.owners import Claim, Owners, Workload
 from qoslet.core.api.pod import Pod, PodSequence
 from qoslet.core.api.schema import Metadata
 from qoslet.core.problem import Problem
-from qoslet.errors import BadInput
+from qoslet.errors import BadInput, FaultCode
 
 if TYPE_CHECKING:
     from qoslet.core.api.config.objects import ConfigObject
@@ -100,7 +100,8 @@ class UniquePods:
             hint = (
                 "names are unique in a namespace; a template counts as a pod with its owner's name"
             )
-            return BadInput(message, where=f"{pod.where} ({spot.where}): metadata.name", hint=hint)
+            where = f"{pod.where} ({spot.where}): metadata.name"
+            return BadInput(message, where=where, hint=hint, fault_code=FaultCode.SAME_OBJECT)
         other, place = self._uids.setdefault(pod.uid, (key, spot))
         if place is spot:
             return pod

@@ -78,6 +78,15 @@ def _files(directory: str, recursive: bool) -> Iterator[str]:
             yield full
 
 
+def manifest_files(paths: Sequence[str], recursive: bool = False) -> list[str]:
+    """The files that ``paths`` name or hold."""
+    return [
+        file
+        for path in paths
+        for file in (_files(path, recursive) if os.path.isdir(path) else (path,))
+    ]
+
+
 def searched(paths: Sequence[str], recursive: bool = False) -> tuple[list[str], list[str]]:
     """The files that ``paths`` name or hold, as they are shown, and for each directory without
     any a sentence that says so."""
