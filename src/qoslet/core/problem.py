@@ -20,6 +20,8 @@ class ProblemCode(Enum):
     """A manager of the node would not admit the pod; the node itself is sound."""
     KUSTOMIZATION = "Kustomization"
     """A kustomization in the input of pods: nothing renders it."""
+    UNREAD_CONTAINERS = "UnreadContainers"
+    """A custom resource whose containers are not read."""
     UNREAD = "Unread"
     """A manifest file or directory that cannot be read for now: its pods are unknown."""
     UNMET = "Unmet"

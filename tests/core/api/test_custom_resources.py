@@ -49,7 +49,7 @@ def skipped(*documents: Any) -> list[Problem]:
     ],
 )
 def test_a_custom_resource_is_skipped_with_a_row(api: str, kind: str) -> None:
-    (row,) = skipped(custom(api, kind, {"containers": [{"name": "c"}]}))
+    (row,) = skipped(custom(api, kind, {"replicas": 2}))
     assert (row.severity, row.hint) == ("info", "")
     group = api.rpartition("/")[0]
     assert row.message == f"{kind} ({group}) skipped: a custom resource without a pod template"
@@ -82,14 +82,27 @@ def test_a_kind_has_one_row_however_many_there_are() -> None:
         {"template": {"spec": {"containers": ["a"]}}},
         {"template": {"spec": {"containers": [{}]}}},
         {"template": {"spec": {"project": "default", "source": {}}}},
-        {"template": {"spec": {"template": TEMPLATE}}},
-        {"replicas": "many", "podTemplate": TEMPLATE},
+        {"containers": [], "container": {"name": "c"}, "steps": [[{"name": "s", "template": "t"}]]},
         {"number": 10**400},
     ],
 )
 def test_what_has_no_containers_there_is_no_template(spec: Any) -> None:
     (row,) = skipped(custom("example.com/v1", "Thing", spec))
     assert row.message.endswith("a custom resource without a pod template")
+
+
+@pytest.mark.parametrize(
+    ("api", "kind", "name"),
+    [
+        ("serving.knative.dev/v1", "Service", "queue-proxy"),
+        ("agones.dev/v1", "GameServer", "agones-gameserver-sidecar"),
+    ],
+)
+def test_a_container_that_a_controller_adds_has_one_row(api: str, kind: str, name: str) -> None:
+    several = [custom(api, kind, {"template": TEMPLATE}, name) for name in "ab"]
+    (row,) = loaded(*several).problems
+    assert (row.severity, row.where) == ("info", f"f.json: {kind} default/a")
+    assert f"adds a {name} container to each pod, which is not planned" in row.message
 
 
 @pytest.mark.parametrize(
@@ -113,7 +126,8 @@ def test_what_has_no_containers_there_is_no_template(spec: Any) -> None:
 def test_a_pod_template_is_read(api: str, kind: str, keep_raw: bool) -> None:
     document = custom(api, kind, {"strategy": {"canary": {}}, "template": TEMPLATE})
     result = loaded(document, keep_raw=keep_raw)
-    assert (result.faults, result.problems) == ([], [])
+    assert result.faults == []
+    assert all("adds a" in row.message for row in result.problems)
     (made,) = result.pods
     assert (made.key, made.where) == ("default/web", f"f.json: {kind} default/web")
     assert canonical(made.containers[0].resources.requests["cpu"]) == "100m"

@@ -228,7 +228,8 @@ def no_pod(
     hint = "give Pods, a list of them, or what carries a pod template"
     if ProblemCode.NODE_AMONG_PODS in codes:
         hint = "give a Node or KubeletConfiguration with --node"
-    hint = codes.get(ProblemCode.KUSTOMIZATION, hint)
+    for code in (ProblemCode.UNREAD_CONTAINERS, ProblemCode.KUSTOMIZATION):
+        hint = codes.get(code, hint)
     named = {problem.where.partition(": ")[0] for problem in problems}.union(seen)
     empty = [f"{file} has no document" for file in files if file not in named]
     why = [*(f"{problem.where} skipped" for problem in problems), *empty, *bare]

@@ -17,7 +17,6 @@ from qoslet.core.api.kinds import (
     TEMPLATE_MARK,
     TEMPLATES,
     carrier,
-    group_of,
     no_pod,
     render_hint,
     template_of,
@@ -47,7 +46,7 @@ from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
-    from qoslet.core.api.input.custom_resources import CustomResources
+    from qoslet.core.api.input.custom_resources import CustomResources, CustomTemplate
     from qoslet.core.api.input.pod_selection import Selection
     from qoslet.core.api.input.templates import Template
 
@@ -212,10 +211,10 @@ class _Loader:
             from qoslet.core.api.input.custom_resources import CustomResources
 
             self._custom = self._custom or CustomResources()
-            found = self._custom.workload(raw, spot, api_version, kind, meta)
-            if found is not None:
-                self.loaded.sources += 1
-                self._template(found, spot, kind, group_of(api_version))
+            found = self._custom.templates(raw, spot, api_version, kind, meta)
+            self.loaded.sources += bool(found)
+            for custom in found:
+                self._template(custom.document, spot, kind, custom)
         elif carried == "config":
             from qoslet.core.api.config.objects import take_config  # for those who run pods
 
@@ -255,8 +254,7 @@ class _Loader:
             return
         if pod.node_name and not pod.has_ended:
             self.loaded.nodes[pod.node_name] = self.loaded.nodes.get(pod.node_name, 0) + 1
-        reason = pod.left_out(self._options.node_name)
-        if reason:
+        if reason := pod.left_out(self._options.node_name):
             self.loaded.problems.append(Problem("info", pod.where, reason, ""))
             return
         self._owners.saw_pod(shape.metadata)
@@ -264,14 +262,15 @@ class _Loader:
         if not (shape.metadata and shape.metadata.name):
             claim = claim_of("Pod", "", shape.metadata, pod, spot, self._numbers)
         kept = self._add(pod, spot, claim)
-        if kept is not None and self._options.keep_raw:
-            value = self._value(raw, spot)
-            if value is not None:
-                self.loaded.raw[kept.uid] = run_document(value, kept, value)
-                self.loaded.statuses[kept.uid] = value.get("status")
+        value = self._value(raw, spot) if kept is not None and self._options.keep_raw else None
+        if kept is not None and value is not None:
+            self.loaded.raw[kept.uid] = run_document(value, kept, value)
+            self.loaded.statuses[kept.uid] = value.get("status")
 
-    def _template(self, raw: Raw | Text, spot: Spot, kind: str, custom: str = "") -> None:
-        """A pod template; ``custom`` is the group of a custom resource."""
+    def _template(
+        self, raw: Raw | Text, spot: Spot, kind: str, custom: CustomTemplate | None = None
+    ) -> None:
+        """A pod template; ``custom`` is that of a custom resource."""
         types: list[TypeFault] = []
         try:
             shape = decode_workload(raw)
@@ -280,11 +279,11 @@ class _Loader:
                 return
             clean, types = collect(value, WorkloadShape)
             shape = decode_workload(msgspec.json.encode(clean))
-        where = spot.named(kind, shape.metadata)
+        where = custom.where if custom else spot.named(kind, shape.metadata)
         self._type_faults(where, types)
         spec = shape.spec or WorkloadSpecShape()
         template = spec.template if custom else template_of(shape, spec, kind)
-        path = "spec.template" if custom else TEMPLATES[kind]
+        path = custom.path if custom else TEMPLATES[kind]
         if template is None:
             if not any(f"{path}.".startswith(f"{fault}.") for fault, _ in types):
                 from qoslet.core.api.input.misspelt import misspelt
@@ -301,12 +300,14 @@ class _Loader:
         pod = self._build(template, place, types, raw)
         if pod is None:
             return
-        workload = Workload(kind, pod.namespace, pod.name)
+        name, group = (custom.owner, custom.group) if custom else ("", "")
+        workload = Workload(kind, pod.namespace, name or pod.name)
         self._owners.saw_template(workload, shape.metadata)
         raw_value = self._value(raw, spot) if self._options.keep_raw else None
         after = len(self.loaded.pods)
-        claim = numbered(claim_of(kind, custom, shape.metadata, pod, spot, self._numbers), spec)
-        self._templates.append(Template(after, workload, pod, spec, raw_value, spot, path, claim))
+        claim = numbered(claim_of(kind, group, shape.metadata, pod, spot, self._numbers), spec)
+        inner = "spec.template" if custom else path
+        self._templates.append(Template(after, workload, pod, spec, raw_value, spot, inner, claim))
 
     def finish(self) -> None:
         """Put in the pods of templates: only now it is known which of them count."""
@@ -314,8 +315,7 @@ class _Loader:
         for template in self._templates:
             self.loaded.pods += plain[done : template.after]
             done = template.after
-            reason = self._owners.left_out(template.workload)
-            if reason:
+            if reason := self._owners.left_out(template.workload):
                 self.loaded.problems.append(Problem("info", template.pod.where, reason, ""))
                 continue
             self._expand(template)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from qoslet.core.api.documents import Spot, Text
+from qoslet.core.api.input.carried_templates import carried, container_path
 from qoslet.core.api.kinds import group_of
 from qoslet.core.api.schema import DECODE_ERRORS, NOTHING, Metadata, shown
 from qoslet.core.problem import Problem, ProblemCode
@@ -19,10 +21,22 @@ _USER_CONTAINER, _INIT_CONTAINER = "user-container", "init-container"
 """The names of containers without one. Source: knative/serving
 pkg/apis/serving/v1/revision_defaults.go, pkg/apis/config/defaults.go."""
 
+_PATH = "spec.template"
+
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _USER_PORT = 8080
 """Source: knative/serving pkg/apis/serving/constants.go, pkg/networking DefaultUserPort."""
+
+_ADDED = {
+    _KNATIVE: ("queue-proxy", "Knative"),
+    "agones.dev": ("agones-gameserver-sidecar", "Agones"),
+}
+"""API group to the container that its controller adds to every pod, and the controller's name.
+Source: knative/serving pkg/reconciler/revision/resources/constants.go; agones
+pkg/gameservers/controller.go."""
+
+_HINT = "plan the pods that its controller makes"
 
 _KINDS_MAX = 200
 """Kinds that get a row of their own."""
@@ -45,6 +59,18 @@ class _Template(Struct):
 
 class _PodSpec(Struct):
     containers: list[dict[str, Raw]] | None = None
+
+
+class CustomTemplate(Struct, frozen=True):
+    """A pod template of a custom resource as a document of its own, at ``spec.template``. ``path``
+    is where the resource has it, ``where`` names the resource, ``owner`` is its name if its pods
+    are called otherwise."""
+
+    document: bytes
+    group: str
+    where: str
+    path: str = _PATH
+    owner: str = ""
 
 
 def as_workload(data: Raw | Text, kind: str, group: str) -> bytes | None:
@@ -70,6 +96,23 @@ def as_workload(data: Raw | Text, kind: str, group: str) -> bytes | None:
     if outer.metadata:
         document["metadata"] = outer.metadata
     return msgspec.json.encode(document)
+
+
+def _elsewhere(
+    value: dict[str, Any], kind: str, group: str, where: str
+) -> Iterator[CustomTemplate]:
+    """The pod templates that a custom resource has at other places."""
+    metadata = value.get("metadata")
+    for one in carried(value, kind, group):
+        meta, owner = metadata, ""
+        if one.name:
+            if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+                return
+            owner = metadata["name"]
+            meta = {**metadata, "name": f"{owner}-{one.name}"}
+        spec = {"template": one.template, "replicas": one.replicas}
+        document = {"kind": kind, "metadata": meta, "spec": spec}
+        yield CustomTemplate(msgspec.json.encode(document), group, where, one.path, owner)
 
 
 def _named(pod: Any) -> dict[str, Any]:
@@ -112,45 +155,62 @@ def _with_port(probe: Any) -> Any:
 
 
 class CustomResources:
-    """Counts the custom resources without a pod template, by kind."""
+    """Counts the custom resources that are skipped, by kind, and those whose controllers add a
+    container."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], str] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._containers: dict[tuple[str, str], str] = {}
+        self._added: dict[str, str] = {}
 
-    def workload(
+    def templates(
         self,
         data: Raw | Text,
         spot: Spot,
         api_version: str | None,
         kind: str,
         meta: Metadata | None,
-    ) -> bytes | None:
-        """The pod template of a custom resource, as ``as_workload`` gives it; one without is
-        counted."""
-        group = group_of(api_version)
-        found = as_workload(data, kind, group)
-        if found is None:
-            key = kind, group
-            self._places.setdefault(key, spot.named(kind, meta, ""))
-            self._counts[key] = self._counts.get(key, 0) + 1
-        return found
+    ) -> list[CustomTemplate]:
+        """The pod templates of a custom resource; one without is counted."""
+        group, where = group_of(api_version), spot.named(kind, meta)
+        if (document := as_workload(data, kind, group)) is not None:
+            if group in _ADDED:
+                self._added.setdefault(group, where)
+            return [CustomTemplate(document, group, where)]
+        try:
+            value = msgspec.json.decode(data)
+        except DECODE_ERRORS:
+            value = {}
+        if found := list(_elsewhere(value, kind, group, where)):
+            return found
+        key = kind, group
+        self._places.setdefault(key, spot.named(kind, meta, ""))
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if not self._containers.get(key):
+            self._containers[key] = container_path(value)
+        return []
 
     def rows(self) -> list[Problem]:
-        """One row a kind, in the order of their first places."""
-        rows = [
-            Problem("info", where, _sentence(*key, self._counts[key]), "", ProblemCode.OTHER)
-            for key, where in list(self._places.items())[:_KINDS_MAX]
-        ]
+        """One row a kind, in the order of their first places, and one for each container that is
+        added."""
+        rows = [self._row(key, where) for key, where in list(self._places.items())[:_KINDS_MAX]]
         more = len(self._places) - _KINDS_MAX
         if more > 0:
-            message = f"{more} more kinds of custom resources skipped: they have no pod template"
+            message = f"{more} more kinds of custom resources skipped"
             rows.append(Problem("info", list(self._places.values())[-1], message, ""))
+        for group, where in self._added.items():
+            name, controller = _ADDED[group]
+            message = f"{controller} adds a {name} container to each pod, which is not planned"
+            rows.append(Problem("info", where, message, "plan the pods that it makes"))
         return rows
 
-
-def _sentence(kind: str, group: str, count: int) -> str:
-    several = f", {count} of them" if count > 1 else ""
-    return (
-        f"{shown(kind)} ({shown(group)}{several}) skipped: a custom resource without a pod template"
-    )
+    def _row(self, key: tuple[str, str], where: str) -> Problem:
+        (kind, group), count = key, self._counts[key]
+        several = f", {count} of them" if count > 1 else ""
+        what = f"{shown(kind)} ({shown(group)}{several}) skipped"
+        if path := self._containers[key]:
+            message = f"{what}: qoslet does not read its containers at {shown(path)}"
+            return Problem("info", where, message, _HINT, ProblemCode.UNREAD_CONTAINERS)
+        message = f"{what}: a custom resource without a pod template"
+        return Problem("info", where, message, "", ProblemCode.OTHER)
