@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -88,9 +89,10 @@ def test_values_show_themselves_in_one_short_line(tmp_path: Path) -> None:
     assert shown in repr(plan)
     answer = qoslet.explain(plan, "web")
     made = qoslet.convert({"cpu": {"shares": 1024}}, "v2")
-    for value in (plan, loaded, answer, made, loaded[0], plan.cgroups[0]):
+    for value in (node, plan, loaded, answer, made, loaded[0], plan.cgroups[0]):
         assert len(repr(value)) < 300
         assert "\n" not in repr(value)
+    assert repr(node.capacity["memory"]) == f"Quantity('{node.capacity['memory']}')"
     assert repr(loaded) == "Loaded(3 pods: shop/db, default/web, jobs/batch)"
 
 
@@ -168,6 +170,7 @@ def test_an_unknown_keyword_gets_a_suggestion() -> None:
         (lambda: cast(Any, qoslet.load_pods)("x", expnd=True), "expand"),
         (lambda: cast(Any, qoslet.read_pods)("x", nam="y"), "name"),
         (lambda: cast(Any, qoslet.convert)({}, "v2", runtim="x"), "runtime"),
+        (lambda: cast(Any, qoslet.ConvertOptions)(runtim="x"), "runtime"),
     ]
     for call, meant in calls:
         with pytest.raises(qoslet.UnknownArgument) as caught:
@@ -185,6 +188,44 @@ def test_arguments_of_another_type_are_faults(tmp_path: Path) -> None:
             cast(Any, qoslet.plan)(pods, place)
         assert caught.value.where == where
         assert "qoslet.load_" in caught.value.hint
+
+
+def test_an_argument_of_another_type_names_what_is_meant(tmp_path: Path) -> None:
+    write(tmp_path)
+    plan: Any = qoslet.plan(qoslet.read_pods(PODS), qoslet.load_node(str(tmp_path / "node.yaml")))
+    library: Any = qoslet
+    calls: list[tuple[Any, str, str]] = [
+        (lambda: library.explain("x", "web"), "plan", "qoslet.plan"),
+        (lambda: library.audit("x"), "plan", "qoslet.plan"),
+        (lambda: library.diff(1, plan), "before", "qoslet.plan"),
+        (lambda: library.diff(plan, 1), "after", "qoslet.plan"),
+        (lambda: library.to_text(qoslet.read_pods(PODS)), "answer", "plan, explain"),
+        (lambda: library.to_dict([]), "answer", "plan, explain"),
+        (lambda: library.to_json({}), "answer", "plan, explain"),
+        (lambda: library.load_pods(["x"]), "paths", "*paths"),
+        (lambda: library.load_node(1), "paths", "*paths"),
+        (lambda: library.load_pods("x", selector=1), "selector", "app"),
+        (lambda: library.read_pods([{}]), "text", "List"),
+    ]
+    for call, where, hint in calls:
+        with pytest.raises(qoslet.BadInput) as caught:
+            call()
+        assert (caught.value.where, hint in caught.value.hint) == (where, True)
+
+
+def test_python_values_stand_for_texts(tmp_path: Path) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "x"}}}
+    pod["spec"] = {"containers": [{"name": "c", "image": "i"}]}
+    assert [one.key for one in qoslet.read_pods(pod)] == ["default/a"]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(pod))
+    assert len(qoslet.load_pods(file, selector={"app": "x"})) == 1
+    with pytest.raises(qoslet.BadInputs) as caught:
+        qoslet.load_pods(file, selector={"app": "y"})
+    assert caught.value.faults[0].where == "selector"
+    block = {"cpu": {"shares": 1024}}
+    made = qoslet.convert(block, "v2", without="bfq,swap")
+    assert made == qoslet.convert(block, "v2", without=["bfq", "swap"])
 
 
 def test_convert_takes_its_options_as_one_value() -> None:

@@ -7,6 +7,7 @@ files, directories, or ``-`` for standard input.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
@@ -39,8 +40,13 @@ from qoslet.library_arguments import (
     ConvertOptions,
     as_arguments,
     checked,
+    document_text,
     flags_from,
+    must_be,
     one_set,
+    path_texts,
+    selector_text,
+    words,
 )
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.conversion import conversion_document
@@ -63,14 +69,18 @@ if TYPE_CHECKING:
     Answer = Plan | Explanation | Diff | Conversion | Audited
 
 
+_PLAN = "qoslet.plan(...)"
+_ANSWERS = "give what plan, explain, diff, convert or audit returned"
+
+
 @checked
 def load_pods(
-    *paths: str,
+    *paths: str | PathLike[str],
     expand: bool = False,
     allocated: bool = False,
     node_name: str | None = None,
     namespace: str | None = None,
-    selector: str | None = None,
+    selector: str | Mapping[str, str] | None = None,
     recursive: bool = False,
 ) -> Loaded:
     """The pods of manifests, in their order, with what was met on the way.
@@ -80,17 +90,24 @@ def load_pods(
     choose pods as ``kubectl get pods -n`` and ``-l`` do; ``recursive`` reads the directories in a
     directory, too. Raises BadInputs.
     """
-    options = Options(expand, allocated, node_name, namespace=namespace, selector=selector)
-    return manifests.load(paths, options, recursive=recursive)
+    chosen = selector_text(selector)
+    options = Options(expand, allocated, node_name, namespace=namespace, selector=chosen)
+    try:
+        return manifests.load(path_texts(paths), options, recursive=recursive)
+    except BadInputs as faults:
+        raise as_arguments(faults) from None
 
 
 @checked
-def read_pods(document: str | bytes, *, name: str = "text", expand: bool = False) -> Loaded:
-    """The pods of YAML or JSON text, which messages call ``name``. Raises BadInputs."""
-    return manifests.load_text(document, Options(expand), name=name)
+def read_pods(
+    document: str | bytes | Mapping[str, Any], *, name: str = "text", expand: bool = False
+) -> Loaded:
+    """The pods of YAML or JSON text, or of a decoded document, which messages call ``name``.
+    Raises BadInputs."""
+    return manifests.load_text(document_text(document, name), Options(expand), name=name)
 
 
-def load_node(*paths: str, **flags: object) -> Node:
+def load_node(*paths: str | PathLike[str], **flags: object) -> Node:
     """The node that documents and flags describe; this machine for what they do not say.
 
     ``flags`` are the options of ``qoslet plan`` with underscores (``kubernetes="1.37"``), as text
@@ -98,7 +115,7 @@ def load_node(*paths: str, **flags: object) -> Node:
     UnknownArgument (a TypeError, too) for a flag that does not exist.
     """
     try:
-        return node_files.load_node(paths, flags_from(flags))[0]
+        return node_files.load_node(path_texts(paths), flags_from(flags))[0]
     except BadInputs as faults:
         raise as_arguments(faults) from None
 
@@ -115,9 +132,7 @@ def plan(pods: Loaded | Sequence[Pod], node: Node, problems: Sequence[Problem] =
 
 
 def _check_types(pods: object, node: object) -> None:
-    if not isinstance(node, Node):
-        message = f"is {type(node).__name__}, must be a Node"
-        raise BadInput(message, where="node", hint="qoslet.load_node(...)")
+    must_be("node", node, Node, "qoslet.load_node(...)")
     if not isinstance(pods, Loaded) and not (
         isinstance(pods, Sequence) and all(isinstance(pod, Pod) for pod in pods)
     ):
@@ -131,6 +146,7 @@ def explain(
 ) -> Explanation:
     """Why the values of ``POD``, ``POD/CONTAINER`` or a group's name are what they are; with
     ``file`` also what other releases give. Raises BadInput for an unknown or ambiguous name."""
+    must_be("plan", plan, Plan, _PLAN)
     return _explain(plan, target, file, namespace)
 
 
@@ -139,6 +155,7 @@ def audit(plan: Plan) -> Audited:
     """This machine's cgroups compared with a plan, as ``qoslet audit -f`` does: what differs is read
     again after a quarter of a second. It only reads. Raises CannotDo where the machine is another than
     the plan's."""
+    must_be("plan", plan, Plan, _PLAN)
     from qoslet.app.audit.machine import audit_machine
 
     return audit_machine(plan)
@@ -147,6 +164,8 @@ def audit(plan: Plan) -> Audited:
 @checked
 def diff(before: Plan, after: Plan) -> Diff:
     """Every value in which two plans differ, and what it means for the pods."""
+    must_be("before", before, Plan, _PLAN)
+    must_be("after", after, Plan, _PLAN)
     return _diff(before, after)
 
 
@@ -163,7 +182,7 @@ def convert(
     update: bool = False,
     before: Mapping[str, Any] | None = None,
     usage: int | tuple[int, int] | None = None,
-    without: Sequence[str] = (),
+    without: str | Sequence[str] = (),
     node: Node | None = None,
     isolation: str = "process",
     processors: int | None = None,
@@ -229,7 +248,7 @@ def _request(to: str, chosen: ConvertOptions, problems: list[Problem]) -> Conver
         update=chosen.update or had is not None,
         before=had,
         usage=usage if usage is None or isinstance(usage, tuple) else (usage, 0),
-        without=chosen.without,
+        without=words(chosen.without),
         windows=windows_of(chosen.isolation, chosen.processors, chosen.precedence),
         kernel=chosen.kernel,
     )
@@ -276,7 +295,7 @@ def to_dict(answer: Audited) -> AuditDocument:
 
 
 def to_dict(answer: Answer) -> Any:
-    """The document of ``-o json``, as Python values."""
+    """The document of ``-o json``, as Python values. Raises BadInput for what is no answer."""
     return _document(answer)
 
 
@@ -290,8 +309,10 @@ def _document(answer: Answer) -> dict[str, object]:
     if isinstance(answer, Explanation):
         return explanation_document(answer)
     # imported for audits, which most programs do not make
+    from qoslet.app.audit.machine import Audited
     from qoslet.render.documents.audit import audit_document
 
+    must_be("answer", answer, Audited, _ANSWERS)
     return audit_document(answer.plan, answer.report)
 
 
@@ -314,7 +335,9 @@ def to_text(answer: Answer, width: int = 80, *, exact: bool = False) -> str:
         single = all(len(group.values) == 1 for group in answer.groups)
         lines = draw(answer, terminal, full=single, exact=exact)
     else:
+        from qoslet.app.audit.machine import Audited
         from qoslet.render.text.audit import audit as audit_text
 
+        must_be("answer", answer, Audited, _ANSWERS)
         lines = audit_text.draw(answer.plan, answer.report, terminal, verbose=exact)
     return "\n".join(lines) + "\n"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from os import PathLike, fspath
 from typing import Any, ParamSpec, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 
-from qoslet.core.api.schema import nearest
+from qoslet.core.api.schema import encode_json, nearest
 from qoslet.core.node.flags import FLAG_ROWS, FlagRow, Flags
 from qoslet.errors import BadInput, BadInputs, UnknownArgument
 
@@ -16,7 +17,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ConvertOptions(Struct, frozen=True, kw_only=True):
+class _Keywords(StructMeta):
+    """Of a class whose unknown keywords raise UnknownArgument."""
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        """An instance."""
+        for name in given:
+            if name not in self.__struct_fields__:
+                raise unknown_argument(self.__name__, name, self.__struct_fields__)
+        return super().__call__(*args, **given)
+
+
+class ConvertOptions(Struct, frozen=True, kw_only=True, metaclass=_Keywords):
     """The options of ``qoslet.convert``, to keep and to pass on; its keywords of the same names
     explain them."""
 
@@ -26,7 +38,7 @@ class ConvertOptions(Struct, frozen=True, kw_only=True):
     update: bool = False
     before: Mapping[str, Any] | None = None
     usage: int | tuple[int, int] | None = None
-    without: Sequence[str] = ()
+    without: str | Sequence[str] = ()
     isolation: str = "process"
     processors: int | None = None
     precedence: bool = False
@@ -48,6 +60,52 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def words(value: str | Sequence[str]) -> Sequence[str]:
+    """A list, or its text as an option takes it: ``A,B``."""
+    return value.split(",") if isinstance(value, str) else value
+
+
+def selector_text(value: object) -> str | None:
+    """A selector; a map stands for the labels that must be equal."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return _pairs("selector", value, "=")
+    message = f"is {type(value).__name__}, must be text or a map"
+    raise BadInput(message, where="selector", hint='such as "app=web" or {"app": "web"}')
+
+
+def document_text(value: object, name: str) -> str | bytes:
+    """A document as text, decoded or not. Raises BadInput for what is none."""
+    if isinstance(value, Mapping):
+        return encode_json(value)
+    if isinstance(value, str | bytes):
+        return value
+    message = f"is {type(value).__name__}, must be text or a mapping"
+    raise BadInput(message, where=name, hint="read several documents as a List")
+
+
+def path_texts(paths: Sequence[object]) -> list[str]:
+    """The paths of a call as text. Raises BadInput for what is no path."""
+    found = []
+    for path in paths:
+        if isinstance(path, PathLike):
+            path = fspath(path)
+        if not isinstance(path, str):
+            message = f"is {type(path).__name__}, must be text or a path"
+            raise BadInput(message, where="paths", hint="give several one by one: *paths")
+        found.append(path)
+    return found
+
+
+def must_be(name: str, value: object, expected: type, hint: str) -> None:
+    """Raise BadInput for an argument of another type."""
+    if not isinstance(value, expected):
+        article = "an" if expected.__name__[0] in "AEIOU" else "a"
+        message = f"is {type(value).__name__}, must be {article} {expected.__name__}"
+        raise BadInput(message, where=name, hint=hint)
+
+
 def one_set(options: object, keywords: ConvertOptions) -> ConvertOptions:
     """The options of a call: an object or keywords. Raises BadInput for both."""
     if options is None:
@@ -60,6 +118,8 @@ def one_set(options: object, keywords: ConvertOptions) -> ConvertOptions:
         raise BadInput("cannot stand beside keywords", where="options", hint=hint)
     return options
 
+
+_SHORT = {"-f": "paths", "-n": "namespace", "-l": "selector"}
 
 _ROWS = {row.field: row for row in FLAG_ROWS}
 
@@ -94,6 +154,9 @@ def as_arguments(fault: BadInput) -> BadInput:
     """A fault of flags as one of keywords: ``kube_reserved.cpu`` for ``--kube-reserved.cpu``."""
     if isinstance(fault, BadInputs):
         return BadInputs([as_arguments(each) for each in fault.faults])
+    if fault.where in _SHORT:
+        name = _SHORT[fault.where]
+        return BadInput(fault.message, where=name, hint=fault.hint, fault_code=fault.fault_code)
     if not fault.where.startswith("--"):
         return fault
     head, dot, rest = fault.where.removeprefix("--").partition(".")

@@ -65,6 +65,10 @@ class Quantity(Struct, frozen=True, gc=False, eq=False):
     def __le__(self, other: Quantity) -> bool:
         return self.nano <= other.nano
 
+    def __repr__(self) -> str:
+        """The amount in its notation."""
+        return f"Quantity({canonical(self)!r})"
+
     def __str__(self) -> str:
         return canonical(self)
 

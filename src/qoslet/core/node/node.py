@@ -14,7 +14,7 @@ from msgspec import Struct
 from qoslet.core.api.pod import NO_QUANTITIES, Quantities
 from qoslet.core.node.topology import Layout, NumaNode
 from qoslet.core.problem import Severity
-from qoslet.core.quantity import ZERO, Quantity, from_int, from_nano, sub, total
+from qoslet.core.quantity import ZERO, Quantity, canonical, from_int, from_nano, sub, total
 from qoslet.core.versions import feature_gates
 from qoslet.core.versions.kubernetes import Profile
 
@@ -139,6 +139,13 @@ class Node(Struct, frozen=True):
     origins: Mapping[str, str] = {}
     status_allocatable: Quantities = NO_QUANTITIES
     """What ``node.status`` of a kubectl document said, to compare with."""
+
+    def __repr__(self) -> str:
+        """The node in one short line."""
+        amounts = {name: canonical(self.capacity[name]) for name in ("cpu", "memory")}
+        size = ", ".join(f"{name}={amount!r}" for name, amount in amounts.items())
+        release = f"kubernetes={self.profile.kubernetes!r}, hierarchy={self.hierarchy!r}"
+        return f"Node({self.name!r}, {release}, driver={self.driver!r}, {size})"
 
     @property
     def hierarchy(self) -> Hierarchy:
