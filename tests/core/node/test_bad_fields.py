@@ -165,6 +165,15 @@ def test_thresholds_that_a_kubelet_takes():
     )
 
 
+def test_a_controller_that_is_misspelt():
+    kernel = "cpuset cpu cpuacct blkio io memory devices freezer net_cls perf_event net_prio"
+    names = [*kernel.split(), "hugetlb", "pids", "rdma", "misc", "dmem", "debug", "name=systemd"]
+    node, _ = read(own(host={**OWN["host"], "controllers": names}))
+    assert node.host.controllers == frozenset(names)
+    wrong = own(host={**OWN["host"], "controllers": ["cpu", "memry"]})
+    assert faults(wrong) == [("node.yaml: host.controllers[1]", "'memry' is not a controller")]
+
+
 def test_all_faults_at_once_with_hints():
     with pytest.raises(BadInputs) as caught:
         read(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qoslet.core.node.faults import Faults, close_to, kind_of, shown
-from qoslet.core.node.node import ENFORCE_OPTIONS
+from qoslet.core.node.node import ENFORCE_OPTIONS, PLANNED_CONTROLLERS
 from qoslet.core.quantity import INT64_MAX, NANO, Quantity, QuantityError, parse
 
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
@@ -168,10 +168,15 @@ def page_sizes(faults: Faults, where: str, value: Any) -> tuple[int, ...] | None
     return tuple(sorted({size for size in sizes if size is not None}))
 
 
-def names(faults: Faults, where: str, value: Any) -> frozenset[str] | None:
-    """Names in any order."""
+def controllers(faults: Faults, where: str, value: Any) -> frozenset[str] | None:
+    """Names of controllers in any order; a kernel may have others than a plan has files of."""
     found = texts(faults, where, value)
-    return None if found is None else frozenset(found)
+    if found is None:
+        return None
+    for at, name in enumerate(found):
+        if name not in PLANNED_CONTROLLERS and (hint := close_to(name, PLANNED_CONTROLLERS)):
+            faults.add(f"{where}[{at}]", f"{shown(name)} is not a controller", hint)
+    return frozenset(found)
 
 
 def mounts(faults: Faults, where: str, value: Any) -> dict[str, str] | None:

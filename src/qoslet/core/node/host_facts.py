@@ -342,7 +342,7 @@ def host(
         hugepage_sizes=_hugepage_sizes(machine, resources, page),
         swap_controller=True if swap_controller is None else swap_controller,
         systemd=detail("host.systemd", _systemd, "systemd"),
-        controllers=detail("host.controllers", read.names, "controllers"),
+        controllers=detail("host.controllers", read.controllers, "controllers"),
         hugetlb_rsvd=_has_rsvd(kernel) if rsvd is None else rsvd,
         psi=detail("host.psi", read.boolean, "psi"),
         mounts=detail("host.mounts", read.mounts, "mounts") or {},
