@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import yaml
 
 from tests.core.node.cluster.api_model import ApiModel, status
+from tests.core.node.cluster.eviction_model import EvictionModel
 from tests.host.kubelet.fake_node import CERTIFICATES
 from tests.paths import DATA
 
@@ -28,10 +29,14 @@ SIGNED, LOCAL = CERTIFICATES / "signed.pem", DATA / "cluster" / "local.pem"
 
 class FakeApi:
     """``model`` may be changed under ``lock``. Of ``faults`` each request takes one: a status, or
-    ``reset``, ``half``, ``slow``, ``silent``, ``early``, ``garbage``; ``requests`` are the path and query of each."""
+    ``reset``, ``half``, ``slow``, ``silent``, ``early``, ``garbage``, ``lost`` (done, and no answer);
+    ``requests`` are the path and query of each, ``methods`` their methods. With ``evictions`` that
+    answers what is no list or watch of all pods."""
 
     def __init__(self, model: ApiModel) -> None:
         self.model = model
+        self.evictions: EvictionModel | None = None
+        self.methods: list[str] = []
         self.lock = threading.Condition()
         self.faults: deque[int | str] = deque()
         self.requests: list[tuple[str, dict[str, str]]] = []
@@ -97,9 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         api = self.api
         with api.lock:
             api.requests.append((parts.path, query))
+            api.methods.append(self.command)
             fault = api.faults.popleft() if api.faults else ""
             api.lock.notify_all()
         if api.token and self.headers.get("Authorization", "").lower() != f"bearer {api.token}":
@@ -112,12 +119,25 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(2)
         elif parts.path in api.pages:
             self._answer(200, api.pages[parts.path])
+        elif api.evictions is not None and parts.path != "/api/v1/pods":
+            with api.lock:
+                code, body = api.evictions.answer(self.command, parts.path, query, body)
+            if fault == "lost":
+                self._reset()
+            else:
+                self._answer(code, body, fault=fault)
         elif "watch" in query:
             self._watch(query, fault)
         else:
             with api.lock:
                 code, body = api.model.list_page(query)
             self._answer(code, body, fault=fault)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        self.do_GET()
 
     def _answer(self, code: int, body: bytes, retry: str = "", fault: str = "") -> None:
         self.send_response(code)

@@ -40,6 +40,15 @@ class ClusterAccess(Struct, frozen=True):
         named = self.kubeconfig or self.context
         return not named and is_pod and os.path.isfile(f"{self.account}/token")
 
+    @property
+    def namespace(self) -> str:
+        """That of the service account; ``qoslet`` where there is none."""
+        try:
+            with open(f"{self.account}/namespace", encoding="utf-8") as file:
+                return file.read(253).strip() or "qoslet"
+        except (OSError, UnicodeError):
+            return "qoslet"
+
 
 def is_installed() -> bool:
     """Whether the client is there."""
@@ -139,18 +148,38 @@ class LibrarySession:
         self, path: str, query: Mapping[str, str], *, silence_seconds: float, accept: str = ""
     ) -> LibraryResponse:
         """GET ``path``. Raises NoResponse."""
+        headers = {"Accept": accept or "application/json"}
+        url = path + (f"?{urlencode(query)}" if query else "")
+        return self._request("GET", url, headers, None, silence_seconds)
+
+    def send(
+        self, method: str, path: str, body: bytes, *, silence_seconds: float
+    ) -> LibraryResponse:
+        """Send JSON. Raises NoResponse, whether the server has taken it or not."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        return self._request(method, path, headers, body, silence_seconds)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        silence_seconds: float,
+    ) -> LibraryResponse:
+        """An answer, whose body is still to be read. Raises NoResponse."""
         from qoslet.version import VERSION
 
-        headers = {"Accept": accept or "application/json", "User-Agent": f"qoslet/{VERSION}"}
-        url = f"{self.server}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers["User-Agent"] = f"qoslet/{VERSION}"
         try:
-            self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+            self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
             # a file of a token may end with a newline
             headers = {name: str(value).strip() for name, value in headers.items()}
             response = self._client.rest_client.pool_manager.request(
-                "GET",
-                url,
+                method,
+                f"{self.server}{path}",
                 headers=headers,
+                body=body,
                 preload_content=False,
                 retries=False,
                 redirect=False,

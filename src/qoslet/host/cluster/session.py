@@ -48,6 +48,9 @@ class Session(Protocol):
     ) -> Response:
         """GET ``path``. ``silence_seconds``: how long the server may say nothing. Raises NoResponse."""
 
+    def send(self, method: str, path: str, body: bytes, *, silence_seconds: float) -> Response:
+        """Send JSON. Raises NoResponse, whether the server has taken it or not."""
+
     def close(self) -> None:
         """Close its connections."""
 
