@@ -9,9 +9,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from qoslet.agent.guest.container_killer import GuestContainerKiller
+from qoslet.agent.guest.container_killer import MOST_AN_HOUR, GuestContainerKiller
 from qoslet.agent.guest.guest_agent import GuestAgent
 from qoslet.agent.guest.guest_status import status_of
+from qoslet.agent.guest.hour_budget import HourBudget
+from qoslet.agent.guest.pod_evictions import GuestEvictions
 from qoslet.agent.guest.pod_guard import PodGuard
 from qoslet.agent.guest.policy_files import PolicyFiles
 from qoslet.agent.guest.ports import NodeView
@@ -22,6 +24,8 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.audit.finding import AuditReport
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import GuestStatus, GuestSync, SourceStatus
+from qoslet.core.node.cluster.eviction_messages import EvictionRequest
+from qoslet.core.node.cluster.pod_eviction import EvictionOutcome
 from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.journal import AGENT
@@ -116,6 +120,31 @@ class Auditor:
         return ()
 
 
+class Client:
+    """A cluster that answers when it is told to."""
+
+    descriptor = -1
+
+    def __init__(self) -> None:
+        self.asked: list[EvictionRequest] = []
+        self.outcome: EvictionOutcome | None = None
+        self.is_busy = self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def begin(self, ask: EvictionRequest) -> None:
+        assert not self.is_busy
+        self.asked.append(ask)
+        self.is_busy = True
+
+    def result(self) -> tuple[EvictionRequest, EvictionOutcome] | None:
+        if self.outcome is None or not self.is_busy:
+            return None
+        self.is_busy = False
+        return self.asked[-1], self.outcome
+
+
 class Kubelet:
     """What a kubelet makes in the kernel of a world: the cgroups of its pods, without Memory QoS."""
 
@@ -174,7 +203,10 @@ class Beside:
         self.files = PolicyFiles(self.executor, clock.monotonic, allow=self.driver.others.update)
         self.memory = SimMemory(world.kernel, clock.monotonic, 2048 * MIB)
         parts = MemoryParts(self.memory, self.memory, self.memory, reclaim=reclaim)
-        self.ends = GuestContainerKiller(world.kernel, clock.monotonic)
+        self.budget = HourBudget(MOST_AN_HOUR, clock.monotonic)
+        self.client = Client()
+        killer = GuestContainerKiller(world.kernel, self.budget)
+        self.ends = GuestEvictions(killer, self.budget, self.client, "n1", clock.monotonic)
         self.guard = PodGuard(self.executor, clock, world.kernel, parts, self.ends)
         self.auditor = Auditor()
         self.agent = GuestAgent(source, self.auditor, self.files, self.executor, clock, self.guard)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.api.pod import Pod
 from qoslet.core.guest.policy import GuestPolicy
+from qoslet.core.node.cluster.pod_eviction import EvictionOutcome
 from tests.agent.guest.beside import (
     GUARD,
     KUBEPODS,
@@ -168,5 +169,124 @@ def test_a_node_ends_so_many_containers_an_hour(tmp_path: Path) -> None:
         if not node.alive:
             node.pid = node.world.kernel.spawn(APP)
         node.time(30)
-    assert node.beside.ends.count == 6
+    assert node.beside.budget.count == 6
     assert any("6 containers were ended within the hour" in line for line in node.beside.said)
+
+
+EVICT = replace(GUARD, ends="pod")
+
+
+def owned(kind: str = "ReplicaSet", name: str = "hog") -> Pod:
+    return replace(kubelet_pod(name, "memory=128Mi"), controller=(kind, "web"))
+
+
+def evicting(folder: Path, policy: GuestPolicy = EVICT, pod: Pod | None = None) -> Stalled:
+    return Stalled(folder, policy, pod or owned(), available=70)
+
+
+def test_a_pod_is_evicted_and_its_container_is_left_alone(tmp_path: Path) -> None:
+    node = evicting(tmp_path)
+    said = node.time(4)
+    assert any(line.startswith("guard: evicting the pod of container d/hog/app") for line in said)
+    [ask] = node.beside.client.asked
+    assert (ask.key, ask.uid, ask.container, ask.holder) == ("d/hog", "hog", "app", "n1/hog")
+    assert any("the eviction of d/hog is under way" in line for line in node.time(8))
+    node.beside.client.outcome = EvictionOutcome("evicted", "", ("no Event: 403",))
+    assert node.time(1)[0] == "guard: evicted pod d/hog; no Event: 403"
+    said = node.time(20)
+    assert not any("killed" in line for line in said), "it has its grace period"
+    assert len(node.beside.client.asked) == 1
+    assert node.beside.budget.count == 1
+    said = node.time(40)
+    assert not node.alive
+    assert any("was evicted and does not end" in line for line in said)
+
+
+def test_a_refused_eviction_ends_the_container_while_it_stalls(tmp_path: Path) -> None:
+    node = evicting(tmp_path)
+    node.time(4)
+    node.beside.client.outcome = EvictionOutcome("refused", "429: no")
+    said = node.time(10)
+    assert (
+        said[0]
+        == "guard: pod d/hog is not evicted: 429: no; while it stalls, its container is ended"
+    )
+    assert any("killed container" in line and "not evicted: 429: no" in line for line in said)
+    assert not node.alive
+    assert (len(node.beside.client.asked), node.beside.budget.count) == (1, 1)
+
+
+def test_a_stall_that_ends_meanwhile_ends_nothing(tmp_path: Path) -> None:
+    node = evicting(tmp_path)
+    node.time(4)
+    node.time(3, held=100)
+    node.beside.client.outcome = EvictionOutcome("refused", "429: no")
+    node.time(30, held=100)
+    assert node.alive
+
+
+def test_a_server_that_never_answers_does_not_hold_the_guard(tmp_path: Path) -> None:
+    node = evicting(tmp_path)
+    node.time(40)
+    assert node.alive
+    said = node.time(20)
+    assert any("killed container" in line and "does not answer" in line for line in said)
+    assert not node.alive
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
+def test_what_no_other_node_takes_is_ended_here(tmp_path: Path, kind: str) -> None:
+    node = evicting(tmp_path, pod=owned(kind))
+    assert any("killed container" in line for line in node.time(4))
+    assert node.beside.client.asked == []
+
+
+@pytest.mark.parametrize(("named", "asked"), [((), 0), (("d/hog",), 1)])
+def test_a_critical_pod_is_evicted_only_where_it_is_named(
+    tmp_path: Path, named: tuple[str, ...], asked: int
+) -> None:
+    policy = replace(EVICT, named=frozenset(named))
+    node = evicting(tmp_path, policy, replace(owned(), critical=True))
+    node.time(4)
+    assert node.alive
+    assert len(node.beside.client.asked) == asked
+
+
+def test_protect_says_that_a_guard_would_evict(tmp_path: Path) -> None:
+    node = evicting(tmp_path, replace(PROTECT, ends="pod"))
+    assert any("would evict the pod of container d/hog/app" in one for one in node.time(10))
+    assert node.beside.client.asked == []
+
+
+def test_evictions_and_ended_containers_share_the_hour(tmp_path: Path) -> None:
+    node = evicting(tmp_path)
+    for _ in range(6):
+        node.beside.budget.take()
+    said = node.time(10)
+    assert node.alive
+    assert node.beside.client.asked == []
+    assert any("6 pods and containers were ended within the hour" in line for line in said), said
+
+
+def test_a_node_asks_for_so_many_evictions_an_hour(tmp_path: Path) -> None:
+    node = evicting(tmp_path)
+    evictions = node.beside.ends
+    for number in range(31):
+        pod = owned(name=f"p{number}")
+        expected = "evict" if number < 30 else "end"
+        assert evictions.way(pod, "pod")[0] == expected
+        if expected == "evict":
+            evictions.evict(pod, "app", "stalled")
+            node.beside.client.outcome = EvictionOutcome("refused", "429")
+            assert len(evictions.poll()) == 1
+
+
+@pytest.mark.parametrize("after", [GuestPolicy(), PROTECT, replace(GUARD, ends="container")])
+def test_another_policy_stops_an_eviction(tmp_path: Path, after: GuestPolicy) -> None:
+    node = evicting(tmp_path)
+    node.time(4)
+    assert node.beside.client.is_busy
+    assert not node.beside.client.is_stopped
+    node.beside.source.policy = after
+    node.time(1)
+    assert node.beside.client.is_stopped

@@ -53,7 +53,7 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         ({"files": ["memory.max"]}, "p: files[0]", "memory.max"),
         ({"memoryQos": "1.35"}, "p: memoryQos", "1.35"),
         ({"memoryThrottlingFactor": 2}, "p: memoryThrottlingFactor", "2.0"),
-        ({"evict": "pod"}, "p: evict", "pod"),
+        ({"evict": "node"}, "p: evict", "node"),
         ({"evictCriticalPods": [7]}, "p: evictCriticalPods[0]", "str"),
         ({"modes": "watch"}, "p", "modes"),
         ({"kind": "Policy"}, "p: kind", "Policy"),

@@ -22,7 +22,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.guest.policy import GuestPolicy, may_not_end
 from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import PodGroups
-from qoslet.core.pressure.guard_mode import Mode
+from qoslet.core.pressure.guard_mode import Mode, WayToEnd
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.workload.container_state import ContainerState
@@ -85,19 +85,29 @@ class GuestPlan:
 
 class GuestRuntime:
     """The runtime and the volumes of pods that a kubelet runs; matches ``agent.ports.Runtime`` and
-    ``Volumes``. Of them all a guest can do is to have a container ended."""
+    ``Volumes``. All that a guest can do is to have a container or a pod ended."""
 
-    def __init__(self, evictor: GuestEvictor, pod_of: Callable[[str], PodWorker]) -> None:
+    def __init__(
+        self,
+        evictor: GuestEvictor,
+        pod_of: Callable[[str], PodWorker],
+        way: Callable[[PodWorker], WayToEnd],
+    ) -> None:
         self._evictor = evictor
         self._pod_of = pod_of
+        self._way = way
 
     def restart(self, uid: str, container: str) -> None:
-        """End a container; its kubelet starts it again as the restart policy says."""
+        """End a container, whose kubelet starts it again as the restart policy says; or begin to evict
+        its pod. Raises QosletError."""
         worker = self._pod_of(uid)
         if worker.pod is None:
             raise CannotDo(f"{worker.key} is gone")
+        if self._way(worker)[0] == "evict":
+            self._evictor.evict(worker.pod, container, "stalled at memory.high")
+            return
         path = worker.container_cgroups.get(container, "")
-        self._evictor.end_container(worker.pod, container, path, "stalled at memory.high")
+        self._evictor.end_container(worker.pod, container, path)
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
         """Not a guest's to do. Raises CannotDo."""
@@ -159,12 +169,12 @@ class PodGuard:
     def _begin(self) -> None:
         """A guard that knows nothing yet."""
         executor, clock, killer, memory, evictor = self._ports
-        pods = GuestRuntime(evictor, lambda uid: self._context.workers[uid])
+        pods = GuestRuntime(evictor, lambda uid: self._context.workers[uid], self._way)
         config = Config(executor.root, None)
         self._context = SyncContext(config, executor, pods, pods, clock, killer)
 
         def guard(context: SyncContext, groups: TrackedCgroups, parts: MemoryParts) -> Guard:
-            return Guard(context, groups, parts, may_end=self._may_not_end)
+            return Guard(context, groups, parts, way=self._way)
 
         self._monitor = MemoryMonitor(self._context, memory, plugs=(guard,))
 
@@ -175,25 +185,29 @@ class PodGuard:
         tracked = self._monitor.groups.groups
         self._ports[3].watch.drop(list(tracked))
         self._ports[0].overrides.clear()
+        self._ports[4].stop()
         self._plan = None
         self._begin()
 
     def sync(self, view: NodeView) -> list[str]:
         """Follow the plan, sample what stalls, and act as the policy says; what there is to say."""
-        context = self._context
+        context, evictor = self._context, self._ports[4]
         context.begin_sync()
+        ended = evictor.poll()
         if view.policy != self._policy or view.plan is not self._plan:
             self._follow(view)
         context.config = replace(context.config, guard=guard_mode(view.policy))
         self._monitor.sync()
         self._monitor.update_tracking()
-        said = [*context.log.notes, *context.log.errors]
+        said = [*ended, *context.log.notes, *context.log.errors]
         context.log.notes, context.log.errors = [], []
         return said
 
     def _follow(self, view: NodeView) -> None:
         """Take in another plan or policy: pods come, go, and have other cgroups."""
         context, self._policy, self._plan = self._context, view.policy, view.plan
+        if view.policy.ends != "pod" or guard_mode(view.policy) != "act":
+            self._ports[4].stop()
         planned = GuestPlan(view.plan)
         context.desired = DesiredState(0, {}, frozenset(), frozenset(), tuple, planned)
         present = {one.pod.uid for one in view.plan.pods}
@@ -216,13 +230,16 @@ class PodGuard:
                 context.work_queue.add(pod.uid)
         context.log.events.clear()
 
-    def _may_not_end(self, worker: PodWorker) -> str:
-        """Why no container of a pod may be ended; empty where it may."""
+    def _way(self, worker: PodWorker) -> WayToEnd:
+        """How a container of a pod is ended, or why not."""
         pod = worker.pod
         critical = pod is None or pod.critical or pod.node_critical
-        return may_not_end(
+        why = may_not_end(
             self._policy, worker.key, critical=critical, uid=worker.uid, own=self._own
         )
+        if why or pod is None:
+            return "none", why
+        return self._ports[4].way(pod, self._policy.ends)
 
     def view(self) -> MemoryView:
         """What is known of memory, for surfaces."""
@@ -239,4 +256,6 @@ class PodGuard:
 
     def descriptors(self) -> Sequence[int]:
         """Readable when the kernel reports something about memory."""
-        return () if self._plan is None else self._monitor.descriptors()
+        if self._plan is None:
+            return ()
+        return (*self._monitor.descriptors(), *self._ports[4].descriptors())

@@ -9,8 +9,11 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.audit.finding import AuditReport
-from qoslet.core.guest.policy import GuestPolicy
+from qoslet.core.guest.policy import Ends, GuestPolicy
 from qoslet.core.guest.status import SourceStatus
+from qoslet.core.node.cluster.eviction_messages import EvictionRequest
+from qoslet.core.node.cluster.pod_eviction import EvictionOutcome
+from qoslet.core.pressure.guard_mode import WayToEnd
 from qoslet.core.resources.cgroup_tree import Plan
 
 
@@ -51,8 +54,44 @@ class Auditor(Protocol):
         """Readable when something happened there."""
 
 
+class EvictionClient(Protocol):
+    """Evicts pods through the API server, beside the loop."""
+
+    @property
+    def descriptor(self) -> int:
+        """Readable when there is a ``result``."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an eviction is under way."""
+
+    def begin(self, ask: EvictionRequest) -> None:
+        """Begin an eviction; none is under way."""
+
+    def stop(self) -> None:
+        """Send no further request of the eviction that is under way."""
+
+    def result(self) -> tuple[EvictionRequest, EvictionOutcome] | None:
+        """How the last one ended, once."""
+
+
 class GuestEvictor(Protocol):
     """Ends what a guard has to end, in the way that the policy allows."""
 
-    def end_container(self, pod: Pod, container: str, path: str, why: str) -> None:
+    def way(self, pod: Pod, ends: Ends) -> WayToEnd:
+        """How a container of a pod is ended now, or why it is waited for."""
+
+    def evict(self, pod: Pod, container: str, why: str) -> None:
+        """Begin to evict a pod; ``way`` said so."""
+
+    def end_container(self, pod: Pod, container: str, path: str) -> None:
         """End one container, whose cgroup is ``path``. Raises QosletError where that cannot be."""
+
+    def stop(self) -> None:
+        """Evict no pod that is not evicted yet."""
+
+    def poll(self) -> list[str]:
+        """Take in how evictions ended; what there is to say."""
+
+    def descriptors(self) -> Sequence[int]:
+        """Readable when ``poll`` has something new."""

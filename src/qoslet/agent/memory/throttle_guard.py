@@ -29,7 +29,7 @@ from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
-from qoslet.core.pressure.guard_mode import Mode
+from qoslet.core.pressure.guard_mode import Mode, WayToEnd
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
 from qoslet.core.pressure.throttle_guard import HighOverride
 
@@ -48,7 +48,7 @@ KILL_SECONDS = KILL_GRACE_SECONDS + 1.0
 
 
 class Guard:
-    """The guard of memory.high; a ``MemoryPolicy``. ``may_end`` says why no container of a pod is killed."""
+    """The guard of memory.high; a ``MemoryPolicy``. ``way`` says how a container of a pod is ended."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Guard:
         *,
         tuning: throttle_stall.StallTuning = throttle_stall.STALL_TUNING,
         policy: throttle_guard.GuardPolicy = throttle_guard.GUARD_POLICY,
-        may_end: Callable[[PodWorker], str] = lambda worker: "",
+        way: Callable[[PodWorker], WayToEnd] = lambda worker: ("end", ""),
     ) -> None:
         self._context = context
-        self._may_end = may_end
+        self._way = way
         self._cgroups = groups
         self._reclaim = parts.reclaim
         self._tuning = tuning
@@ -246,11 +246,12 @@ class Guard:
     def _permitted(
         self, decision: GuardDecision | None, watched: WatchedCgroup
     ) -> GuardDecision | None:
-        """The decision; none but a reason where it would kill what may not be killed."""
+        """The decision; another one where it would kill what is not killed, or is evicted."""
         if decision is None or decision.answer != "end":
             return decision
-        reason = self._may_end(self._context.workers[watched.cgroup.uid])
-        return GuardDecision("none", f"{decision.because}; {reason}") if reason else decision
+        way, why = self._way(self._context.workers[watched.cgroup.uid])
+        because = f"{decision.because}; {why}" if why else decision.because
+        return GuardDecision(way, because, decision.value)
 
     def _situation(
         self, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory, mode: Mode
@@ -318,12 +319,12 @@ class Guard:
                 watched.asked_at = None
                 override = replace(override, doubted=watched.tracker.verdict.doubtful)
                 return self._actions.raise_high(path, override, decision.value, decision.because)
-            case "end":
+            case "end" | "evict":
                 watched.blocked_until = now + 2 * KILL_GRACE_SECONDS
                 watched.tracker = throttle_stall.StallTracker(verdict=watched.tracker.verdict)
                 worker = self._context.workers[watched.cgroup.uid]
                 error = self._kills.kill(worker, path, decision.because)
-                if not error:
+                if not error and decision.answer == "end":
                     self._last_kill = (watched.cgroup.title, now + KILL_SECONDS)
                 return error
             case _:

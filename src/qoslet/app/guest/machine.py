@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.agent.guest.container_killer import GuestContainerKiller
+from qoslet.agent.guest.container_killer import MOST_AN_HOUR, GuestContainerKiller
 from qoslet.agent.guest.guest_agent import GuestAgent
+from qoslet.agent.guest.hour_budget import HourBudget
+from qoslet.agent.guest.pod_evictions import GuestEvictions
 from qoslet.agent.guest.pod_guard import PodGuard
 from qoslet.agent.guest.policy_files import PolicyFiles
 from qoslet.agent.guest.ports import NodeView
@@ -29,6 +33,8 @@ from qoslet.core.reconcile.journal import AGENT
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.v2 import HierarchyV2
+from qoslet.host.cluster.client_library import HINT, ClusterAccess, is_installed, open_session
+from qoslet.host.cluster.pod_evictor import PodEvictor
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state.folder import folder_of
@@ -63,25 +69,35 @@ def location_of(view: NodeView) -> TreeLocation:
 
 
 @contextmanager
-def joined(inputs: NodeInputs, clock: Clock, view: NodeView, interval: float) -> Iterator[GuestRun]:
+def joined(
+    inputs: NodeInputs, clock: Clock, view: NodeView, interval: float, access: ClusterAccess
+) -> Iterator[GuestRun]:
     """The agent on this machine, alone with the kubelet's tree. Raises CannotDo where another agent
-    is, or where ``audit --fix`` has left values. ``view`` is the node as it was read first."""
+    is, or where ``audit --fix`` has left values. ``view`` is the node as it was read first, ``access``
+    the cluster that pods are evicted through."""
     location, policy = location_of(view), view.policy
     with (
         owned_tree.tree(location, write=True, verb=AGENT) as tree,
         memory_of(tree, None) as memory,
         closing(MachineAuditor(inputs)) as auditor,
+        closing(PodEvictor(partial(open_session, access), access.namespace)) as client,
     ):
         executor = executor_of(tree)
         files = PolicyFiles(executor, clock.monotonic, allow=tree.allow_foreign_writes)
         killer = Killing(tree.driver.kill)
-        ends = GuestContainerKiller(killer, clock.monotonic)
+        budget = HourBudget(MOST_AN_HOUR, clock.monotonic)
+        name = view.plan.node.name or inputs.node_name or os.uname().nodename
+        ends = GuestEvictions(
+            GuestContainerKiller(killer, budget), budget, client, name, clock.monotonic
+        )
         guard = PodGuard(executor, clock, killer, memory, ends, own_pods())
         agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval)
         journal = tree.journal
         assert journal is not None
         if policy.mode == "guard" and (wrong := lock_memory()):
             tree.notes.append(f"the kernel may reclaim the agent's memory under pressure: {wrong}")
+        if policy.ends == "pod" and not is_installed():
+            tree.notes.append(f"no pod is evicted, containers are ended: {HINT}")
 
         def mend() -> None:
             tree.notes += [line for line in journal.mend() if line not in tree.notes]

@@ -90,7 +90,8 @@ def run(options: GuestOptions) -> None:
             listener = rest.enter_context(closing(listen(options.metrics_address)))
         signals = rest.enter_context(Signals(hangs_up=False))
         clock = WakingClock(signals, lambda: made.agent.descriptors())
-        made = rest.enter_context(joined(inputs, clock, view, options.interval))
+        access = options.access or ClusterAccess()
+        made = rest.enter_context(joined(inputs, clock, view, options.interval, access))
         surface, sockets = rest.enter_context(
             serving(made, clock, options.log_format, listener, verbose=options.verbose)
         )

@@ -17,7 +17,8 @@ GuestMode = Literal["watch", "protect", "guard"]
 GUEST_MODES: tuple[GuestMode, ...] = get_args(GuestMode)
 """``watch`` only reads. ``protect`` writes the files of the policy. ``guard`` reacts to stalls, too."""
 
-Ends = Literal["none", "container"]
+Ends = Literal["none", "container", "pod"]
+"""``pod`` evicts through the API server, and ends a container where that is refused."""
 ENDS: tuple[Ends, ...] = get_args(Ends)
 
 MEMORY_QOS = ("memory.min", "memory.low", "memory.high")

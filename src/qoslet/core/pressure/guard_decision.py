@@ -26,9 +26,10 @@ from qoslet.core.pressure.throttle_guard import (
 )
 from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict, mib
 
-Answer = Literal["reclaim", "raise", "limit", "end", "lower", "restore", "none"]
-"""``limit`` lifts memory.high, so that the kernel kills at memory.max. ``lower`` takes back a part of
-what a cgroup was given, for another one. ``none`` does nothing and says why."""
+Answer = Literal["reclaim", "raise", "limit", "end", "evict", "lower", "restore", "none"]
+"""``limit`` lifts memory.high, so that the kernel kills at memory.max. ``evict`` asks the API server to
+end the pod. ``lower`` takes back a part of what a cgroup was given, for another one. ``none`` does
+nothing and says why."""
 
 REASON = "MemoryStall"
 """The reason in the state of a killed container."""

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 Mode = Literal["off", "observe", "act"]
 MODES: tuple[Mode, ...] = ("off", "observe", "act")
 
+WayToEnd = tuple[Literal["end", "evict", "none"], str]
+"""How a container is ended that has to be, and why so."""
+
 
 def default_mode(variant: MemoryQosVariant) -> Mode:
     """The mode if none is configured: ``act`` with the variant ``qoslet``, ``observe`` with the
