@@ -22,21 +22,28 @@ from tests.paths import REPO
 COMPONENTS: dict[str, Use] = {
     "api-source": "api",
     "kubelet-before-1.33": "kubelet-before-1.33",
+    "evict": "evict",
 }
 
 
 def rules(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """What the service account may do, by resource."""
-    roles = {name: one for (kind, name), one in objects.items() if kind == "ClusterRole"}
-    bound = {
-        one["roleRef"]["name"] for (kind, _), one in objects.items() if kind == "ClusterRoleBinding"
-    }
-    assert bound == set(roles)
+    """What the service account may do, by resource; those of its own namespace, too."""
     found: dict[str, tuple[str, ...]] = {}
-    for role in roles.values():
-        for rule in role["rules"]:
-            assert rule["apiGroups"] == [""]
-            found |= {name: tuple(rule["verbs"]) for name in rule["resources"]}
+    for scope in ("ClusterRole", "Role"):
+        roles = {name: one for (kind, name), one in objects.items() if kind == scope}
+        bound = {
+            one["roleRef"]["name"]
+            for (kind, _), one in objects.items()
+            if kind == f"{scope}Binding" and one["roleRef"]["kind"] == scope
+        }
+        assert bound == set(roles)
+        for role in roles.values():
+            for rule in role["rules"]:
+                (group,) = rule["apiGroups"]
+                names = [f"{one}.{group}" if group else one for one in rule["resources"]]
+                found |= {name: tuple(rule["verbs"]) for name in names}
+                local = {one.resource for one in RIGHTS if one.namespace}
+                assert all((name in local) == (scope == "Role") for name in names)
     return found
 
 
@@ -64,8 +71,9 @@ def test_every_right_of_the_agent_is_granted_by_a_component() -> None:
     [
         ({}, ()),
         ({"mode": "release"}, ("release",)),
-        ({"rbac": {"api": True, "nodesProxy": False}}, ("api-source",)),
-        ({"rbac": {"api": False, "nodesProxy": True}}, ("kubelet-before-1.33",)),
+        ({"rbac": {"api": True, "nodesProxy": False, "evict": False}}, ("api-source",)),
+        ({"rbac": {"api": False, "nodesProxy": True, "evict": False}}, ("kubelet-before-1.33",)),
+        ({"rbac": {"api": False, "nodesProxy": False, "evict": True}}, ("evict",)),
     ],
 )
 def test_chart_and_base_are_the_same(values: dict[str, Any], components: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,9 +13,11 @@ from qoslet.app.node.found_node import KubeletOptions, find_node
 from qoslet.core.node.cluster.rights import RIGHTS, rules_of
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods
+from qoslet.host.cluster.pod_evictor import PodEvictor
 from qoslet.host.kubelet.client import Credentials
 from tests.cli.fixtures import run
 from tests.core.node.cluster.api_model import OWN, ApiModel
+from tests.core.node.cluster.eviction_model import EvictionModel, request
 from tests.host.cluster.fake_api import fake_api, node_list
 from tests.host.kubelet.fake_node import CERTIFICATES, HEAD, declare, kubelet_port, pods
 from tests.paths import REPO
@@ -35,7 +38,11 @@ def verbs(requests: Iterable[tuple[str, dict[str, str]]]) -> dict[str, tuple[str
 
 def test_the_table_of_the_documents() -> None:
     text = (REPO / "docs" / "how-to" / "cluster.md").read_text(encoding="utf-8")
-    rows = [f"| {one.use} | `{one.resource}` | {', '.join(one.verbs)} |" for one in RIGHTS]
+    where = {False: "", True: " (in its own namespace)"}
+    rows = [
+        f"| {one.use} | `{one.resource}` | {', '.join(one.verbs)}{where[one.namespace]} |"
+        for one in RIGHTS
+    ]
     assert "\n".join(rows) in text
 
 
@@ -66,6 +73,43 @@ def test_an_api_server(tmp_path: Path) -> None:
             time.sleep(0.01)
         followed.close()
         assert verbs(api.requests) == rules_of("api")
+
+
+@needs_client
+def test_an_eviction(tmp_path: Path) -> None:
+    model = EvictionModel()
+    for name in ("web-0", "web-1"):
+        model.put(name)
+    with fake_api() as api:
+        api.evictions = model
+        access = ClusterAccess(str(api.kubeconfig(tmp_path)))
+        evictor = PodEvictor(lambda: open_session(access), "qoslet")
+        for name in ("web-0", "web-0"):
+            evictor.begin(request(name))
+            assert select.select([evictor.descriptor], [], [], 20)[0]
+            found = evictor.result()
+            assert found is not None
+            assert found[1].result == "evicted"
+            while evictor.is_busy:
+                time.sleep(0.01)
+            model.pods["web-0"]["metadata"].pop("deletionTimestamp")
+        evictor.close()
+        found_rights: dict[str, set[str]] = {}
+        for method, (path, _) in zip(api.methods, api.requests, strict=True):
+            right, verb = _asked(method, path)
+            found_rights.setdefault(right, set()).add(verb)
+    expected = {name: set(some) for name, some in rules_of("evict").items()}
+    assert found_rights == expected
+
+
+def _asked(method: str, path: str) -> tuple[str, str]:
+    """Resource and verb of a request, as RBAC has them."""
+    start, _, rest = path.partition("/namespaces/")
+    group = start.split("/")[2] if start.startswith("/apis/") else ""
+    _, resource, *name = rest.split("/")
+    resource = "/".join([resource, *name[1:]]) + (f".{group}" if group else "")
+    verbs = {"GET": "get" if name else "list", "POST": "create", "PUT": "update"}
+    return resource, verbs[method]
 
 
 @needs_client

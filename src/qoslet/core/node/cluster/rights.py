@@ -9,16 +9,19 @@ from typing import Literal
 
 from msgspec import Struct
 
-Use = Literal["kubelet", "kubelet-before-1.33", "api", "fleet"]
-"""Pods from the kubelet, from one that knows no finer rights, from the API server; and ``fleet``."""
+Use = Literal["kubelet", "kubelet-before-1.33", "api", "evict", "fleet"]
+"""Pods from the kubelet, from one that knows no finer rights, from the API server; evictions; and
+``fleet``."""
 
 
 class Right(Struct, frozen=True):
-    """Verbs on a resource of the core group, cluster-wide."""
+    """Verbs on a resource, ``NAME.GROUP`` outside of the core group; cluster-wide, or in the
+    ``namespace`` of the agent."""
 
     use: Use
     resource: str
     verbs: tuple[str, ...]
+    namespace: bool = False
 
 
 RIGHTS = (
@@ -27,6 +30,10 @@ RIGHTS = (
     Right("kubelet", "nodes/metrics", ("get",)),
     Right("kubelet-before-1.33", "nodes/proxy", ("get",)),
     Right("api", "pods", ("list", "watch")),
+    Right("evict", "pods", ("get", "list")),
+    Right("evict", "pods/eviction", ("create",)),
+    Right("evict", "leases.coordination.k8s.io", ("create", "get", "update"), namespace=True),
+    Right("evict", "events.events.k8s.io", ("create",)),
     Right("fleet", "nodes", ("list",)),
     Right("fleet", "pods", ("list",)),
 )
