@@ -1,4 +1,4 @@
-"""What an agent beside a kubelet would write, as shell lines; nothing is written."""
+"""What an agent beside a kubelet would write, as shell lines, and may end; nothing is done."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import time
 from msgspec import Struct
 
 from qoslet.app import tree as owned_tree
-from qoslet.app.guest.machine import location_of
+from qoslet.app.guest.machine import location_of, own_pods
 from qoslet.app.guest.run import GuestOptions, inputs_of
 from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.guest.policy import governed, nothing_to_write
+from qoslet.core.guest.would_end import WouldEnd, would_end
 from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.journal import AGENT
 from qoslet.core.reconcile.steps import ordered
@@ -20,10 +21,11 @@ from qoslet.core.resources.cgroup_tree import Plan
 
 class WouldWrite(Struct, frozen=True):
     """``commands`` are the shell lines, ``note`` says why there are none where a policy lets an agent
-    write."""
+    write. ``ends``: what a guard may end."""
 
     commands: tuple[str, ...]
     note: str = ""
+    ends: tuple[WouldEnd, ...] = ()
 
 
 def would_write(options: GuestOptions) -> WouldWrite:
@@ -50,4 +52,5 @@ def would_write(options: GuestOptions) -> WouldWrite:
         commands = tuple(tree.driver.shell(step) for step in ordered(rows, observed))
     if not wanted and not why:
         why = "the policy lets the agent write nothing"
-    return WouldWrite(commands, why)
+    ends = would_end(view.policy, (one.pod for one in view.plan.pods), own_pods())
+    return WouldWrite(commands, why, ends)

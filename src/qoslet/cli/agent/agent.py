@@ -58,9 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     acting.add_argument(
         "--evict",
-        choices=("none", "container"),
+        choices=("none", "container", "pod"),
         metavar="WHAT",
-        help="What the guard may end where nothing else helps: none, or a container as an OOM kill does (default: none)",
+        help="What the guard may end where nothing else helps: none, a container as an OOM kill does, or its pod by an eviction through the API server (default: none)",
     )
     acting.add_argument(
         "--pods-from",
@@ -173,18 +173,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dry_run(args: argparse.Namespace, options: GuestOptions) -> int:
-    """The commands that would write what the policy names."""
+    """The commands that would write what the policy names, and what the guard may end."""
     from qoslet.app.guest.dry_run import would_write
 
     found = would_write(options)
     if args.output == "json":
+        from qoslet.render.documents.agent.guest import dry_run_document
         from qoslet.render.documents.plan import encode
 
-        emit(encode({"commands": list(found.commands), "note": found.note or None}))
+        emit(encode(dry_run_document(found.commands, found.note, found.ends)))
         return EXIT_OK
     if not found.commands:
         note(found.note or "nothing to do: every value is as planned")
-    emit("".join(f"{line}\n" for line in found.commands).encode())
+    lines = [*found.commands, *(f"# {one}" for one in found.ends)]
+    emit("".join(f"{line}\n" for line in lines).encode())
     return EXIT_OK
 
 

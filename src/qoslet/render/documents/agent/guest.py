@@ -8,7 +8,10 @@ from qoslet.render.documents.agent.guard import guard_document
 from qoslet.render.documents.audit import finding_row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from qoslet.core.guest.status import ContestedFile, GuestStatus, HeldFile
+    from qoslet.core.guest.would_end import WouldEnd
     from qoslet.render.documents.plan import Document
 
 
@@ -76,3 +79,9 @@ def _contested(one: ContestedFile) -> Document:
         "retrySeconds": None if wait is None else round(wait, 1),
         "resetBy": one.reset_by,
     }
+
+
+def dry_run_document(commands: Sequence[str], note: str, ends: Sequence[WouldEnd]) -> Document:
+    """What an agent would write and may end."""
+    rows = [{"pod": one.pod, "way": one.way, "why": one.why or None} for one in ends]
+    return {"commands": list(commands), "note": note or None, "ends": rows}
