@@ -21,7 +21,7 @@ from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
-from qoslet.host.state.resume import open_journal, read_journal
+from qoslet.host.state.resume import open_journal, read_journal, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -283,7 +283,7 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
                 place.root,
                 driver,
                 state=state,
-                given=reached.given or verb in GUESTS,
+                given=reached.given or (verb or verb_of(place.root, state)) in GUESTS,
                 recorded=recorded,
             )
             made.verb = header.verb

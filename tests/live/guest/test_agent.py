@@ -219,3 +219,18 @@ def test_on_cgroup_v1_there_is_no_memory_qos_to_write(tmp_path: Path) -> None:
             assert status["held"] == []
             assert tree.texts() == before
             assert beside.end() == 0
+
+
+@pytest.mark.parametrize("hierarchy", HIERARCHIES)
+def test_a_tree_where_nothing_is_left_is_released_again_and_again(
+    hierarchy: Hierarchy, tmp_path: Path
+) -> None:
+    with node(hierarchy, tmp_path) as tree:
+        spoiled, groups = tree.spoil(), tree.groups()
+        for options in (["--dry-run"], [], []):
+            undone = run("release", "--cgroup-root", tree.root, *options)
+            assert undone.returncode == 0, undone.stderr
+            assert (tree.texts(), tree.groups()) == (spoiled, groups)
+        assert not tree.journal.exists()
+        other = run("apply", *tree.options(tmp_path)[:-1], tree.root, "--dry-run")
+        assert other.returncode == 3, "it is a kubelet's all the same"

@@ -114,10 +114,10 @@ def open_journal(
 
 
 def verb_of(root: str, state: str) -> str:
-    """What the tree at a root is of, by its journal."""
+    """What the tree at a root is of, by its journal; where there is none, by its name."""
     folder = _opened(f"{state}/{escaped(root)}")
     if folder < 0:
-        return "apply"
+        return GUEST if tree_owner(root) == KUBELET else "apply"
     try:
         with suppress(OSError), open(f"/proc/self/fd/{folder}/{JOURNAL}", "rb") as file:
             if (header := read(file.readline()).header) is not None:
