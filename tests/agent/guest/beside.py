@@ -22,6 +22,8 @@ from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.audit.finding import AuditReport
+from qoslet.core.audit.kubelet_work import KubeletWork
+from qoslet.core.audit.two_looks import judged
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import GuestStatus, GuestSync, SourceStatus
 from qoslet.core.node.cluster.eviction_messages import EvictionRequest
@@ -82,11 +84,19 @@ class Source:
         self.status = SourceStatus("kubelet", "https://node:10250/pods")
         self.policy = PROTECT
         self.wrong = ""
+        self.refreshes = 0
+        self.latest: Sequence[Pod] | None = None
+        """The pods that are known once they are asked for again."""
         self.want(*pods)
 
     def want(self, *pods: Pod) -> None:
         self.pods = pods
         self.plan = planned(pods, self.variant)
+
+    def refresh(self) -> None:
+        self.refreshes += 1
+        if self.latest is not None:
+            self.want(*self.latest)
 
     def current(self) -> NodeView:
         if self.wrong:
@@ -107,10 +117,14 @@ class Auditor:
         self.report = AuditReport(1, 1, (), ())
         self.woken = False
         self.plans: list[Plan] = []
+        self.work = KubeletWork()
 
     def look(self, plan: Plan) -> AuditReport:
         self.plans.append(plan)
         return self.report
+
+    def judged(self, first: AuditReport, second: AuditReport, plan: Plan) -> AuditReport:
+        return judged(first, second, plan, None, lambda: self.work)
 
     def happened(self) -> bool:
         woken, self.woken = self.woken, False

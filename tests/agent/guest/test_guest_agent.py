@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from qoslet.agent.guest.guest_loop import run
+from qoslet.agent.guest.node_auditor import AGAIN_SECONDS
 from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import GuestSync
 from qoslet.errors import CannotDo
@@ -40,8 +42,8 @@ def found(*findings: Finding) -> AuditReport:
 def test_a_finding_is_told_once_it_stands(beside: Beside) -> None:
     beside.auditor.report = found(DRIFT)
     assert beside.sync().events == ()
-    assert 0 < beside.agent.wait_seconds() <= 0.25
-    [event] = beside.sync(0.3).events
+    assert 0 < beside.agent.wait_seconds() <= AGAIN_SECONDS
+    [event] = beside.sync(AGAIN_SECONDS).events
     assert (event.kind, event.finding) == ("appeared", DRIFT)
     assert beside.status.findings == (DRIFT,)
     assert beside.status.compared == 7
@@ -56,8 +58,32 @@ def test_what_changes_while_it_is_read_is_no_finding(beside: Beside) -> None:
     beside.auditor.report = found(DRIFT)
     beside.sync()
     beside.auditor.report = found()
-    assert beside.sync(0.3).events == ()
+    assert beside.sync(AGAIN_SECONDS).events == ()
     assert beside.status.findings == ()
+
+
+def test_pods_are_asked_for_again_before_anything_is_a_finding(beside: Beside) -> None:
+    beside.auditor.report = found(DRIFT)
+    beside.sync()
+    assert beside.source.refreshes == 0
+    beside.source.latest = (*PODS, kubelet_pod("new"))
+    beside.sync(AGAIN_SECONDS)
+    assert beside.source.refreshes == 1
+    first, second = beside.auditor.plans
+    assert (len(first.pods), len(second.pods)) == (2, 3)
+
+
+def test_what_a_kubelet_is_about_to_do_is_no_finding(beside: Beside) -> None:
+    orphan = Finding(verdict="orphan", name="/q/podx", path="/q/podx", message="no pod")
+    beside.auditor.report = found(orphan)
+    beside.auditor.work = KubeletWork(frozenset(["x"]))
+    beside.sync()
+    assert beside.sync(AGAIN_SECONDS).events == ()
+    assert [one.verdict for one in beside.status.findings] == ["pending"]
+    beside.auditor.work = KubeletWork()
+    beside.sync(20.0)
+    [event] = beside.sync(AGAIN_SECONDS).events
+    assert event.finding == orphan
 
 
 def test_the_audit_takes_what_the_guest_writes_as_planned(beside: Beside) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.app.audit.machine import audit_source
+from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.live import LiveTree, ReadRequest, Units
 from tests.core.audit.trees import added, plan_of, tree_of, written
 
@@ -28,11 +29,14 @@ class Looks:
 
 
 @pytest.mark.parametrize("is_there_again", [True, False])
-def test_a_pod_that_goes_between_them_is_told(tmp_path: Path, is_there_again: bool) -> None:
+def test_a_pod_that_goes_between_them_was_counted(tmp_path: Path, is_there_again: bool) -> None:
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     after = written(tree_of(plan), "/kubepods/burstable", "cpu.weight", "77")
     before = added(after, ENDED)
     source = Looks(before, before if is_there_again else after)
-    found = audit_source(plan, source, {}, lambda: plan, pause=lambda seconds: None)
-    assert found.has_ended is not is_there_again
-    assert ("cpu.weight", "77") in [(one.file, one.found) for one in found.report.findings]
+    found = audit_source(
+        plan, source, {}, lambda: plan, None, KubeletWork, pause=lambda seconds: None
+    )
+    [weight] = [one for one in found.report.findings if one.file == "cpu.weight"]
+    assert weight.found == "77"
+    assert weight.verdict == ("drift" if is_there_again else "pending")

@@ -14,12 +14,16 @@ from qoslet.app.guest.file_pods import FilePods
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile
 from qoslet.app.node.found_node import FoundNode
+from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.watched_node import NodeFiles
 from tests.cli.fixtures import NODE
+
+
+REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 
 
 def pods_of(*names: str, phase: str = "Running") -> bytes:
@@ -30,9 +34,7 @@ def pods_of(*names: str, phase: str = "Running") -> bytes:
             "metadata": {"name": name, "uid": name},
             "spec": {
                 "nodeName": "n1" if phase == "Running" else None,
-                "containers": [
-                    {"name": "app", "image": "x", "resources": {"requests": {"memory": "64Mi"}}}
-                ],
+                "containers": [{"name": "app", "image": "x", "resources": {"requests": REQUESTS}}],
             },
             "status": {"phase": phase},
         }
@@ -47,6 +49,10 @@ class Pods:
     def __init__(self) -> None:
         self.reading = PodsReading(1, pods_of("a", "b"), "https://n1:10250/pods", "kubelet")
         self.wrong = ""
+        self.refreshes = 0
+
+    def refresh(self) -> None:
+        self.refreshes += 1
 
     def say(self, pods: bytes, **more: Any) -> None:
         version = self.reading.version + 1
@@ -154,6 +160,21 @@ def found(pid: int = 1) -> FoundNode:
     return FoundNode(pid, "n1", (("kubelet", own),), None, ())
 
 
+def test_what_a_kubelet_is_about_to_do_is_asked_of_its_runtime(bench: Bench) -> None:
+    answer = replace(found(), running=frozenset("x"), ready=frozenset("a"), is_new=True)
+    inputs = NodeInputs([str(bench.node)], Flags(), bench.pods, bench.policy, lambda: answer)
+    inputs.current()
+    assert inputs.kubelet_work() == KubeletWork(frozenset("x"), frozenset("a"), is_new=True)
+    bench.pods.say(pods_of("a"))
+    inputs.current()
+    assert inputs.kubelet_work().has_changed, "QoS cgroups may count pod b for a minute"
+    bench.pods.say(pods_of("a"), complete=False)
+    inputs.current()
+    assert inputs.kubelet_work().lacks_pods
+    inputs.refresh()
+    assert bench.pods.refreshes == 1
+
+
 def test_a_kubelet_that_is_lost_leaves_its_configuration(bench: Bench) -> None:
     answers: list[FoundNode | str] = [found(pid=2**22 + 1), "no kubelet runs on this machine"]
 
@@ -197,6 +218,10 @@ def test_pods_of_a_file_follow_it(tmp_path: Path) -> None:
     try:
         first = pods.poll()
         assert pods.poll() is first
+        pods.refresh()
+        asked = pods.poll()
+        assert (asked.version, asked.at > first.at) == (first.version, True)
+        assert pods.poll() is asked
         new = tmp_path / ".new"
         new.write_bytes(pods_of("a", "b"))
         new.rename(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.audit.kubelet_work import without_kubelet_work
+from qoslet.core.audit.kubelet_work import KubeletWork, without_kubelet_work
 from qoslet.core.audit.live import LiveTree
 from tests.core.audit.trees import added, look, plan_of, tree_of, without
 
@@ -38,7 +38,7 @@ def test_a_pod_that_its_runtime_has_is_on_its_way_out(
     plan = plan_of(str(tmp_path), "v2", driver, "1.36")
     report = look(plan, weighed(added(tree_of(plan), path, processes=1, pids=(70,)), qos))
     assert "orphan" in {one.verdict for one in report.findings}
-    after = without_kubelet_work(report, frozenset([UID] if runs else ["other"]))
+    after = without_kubelet_work(report, KubeletWork(frozenset([UID] if runs else ["other"])))
     if not runs:
         assert after == report
         return
@@ -50,7 +50,9 @@ def test_a_value_of_another_pod_is_drift_all_the_same(tmp_path: Path) -> None:
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     pod = next(one for one in plan.cgroups if one.level == "pod")
     live = added(tree_of(plan), PLACES[0][1], processes=1, pids=(70,))
-    after = without_kubelet_work(look(plan, weighed(live, pod.path or "")), frozenset([UID]))
+    after = without_kubelet_work(
+        look(plan, weighed(live, pod.path or "")), KubeletWork(frozenset([UID]))
+    )
     assert [one.path for one in after.findings if one.counts] == [pod.path]
 
 
@@ -60,7 +62,7 @@ def test_a_kubelet_that_has_just_started_updates_its_qos_cgroups(
 ) -> None:
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     report = look(plan, weighed(tree_of(plan), "/kubepods/burstable"))
-    (found,) = without_kubelet_work(report, frozenset(), is_new=is_new).findings
+    (found,) = without_kubelet_work(report, KubeletWork(is_new=is_new)).findings
     assert found.verdict == verdict
 
 
@@ -70,7 +72,7 @@ def test_a_pod_that_changed_counts_as_it_was_a_moment_longer(
 ) -> None:
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     report = look(plan, weighed(tree_of(plan), "/kubepods/burstable"))
-    after = without_kubelet_work(report, frozenset(), has_changed=has_changed)
+    after = without_kubelet_work(report, KubeletWork(has_changed=has_changed))
     assert [one.verdict for one in after.findings] == [verdict]
 
 
@@ -86,5 +88,18 @@ def test_a_pod_without_a_sandbox_is_being_started(
     assert pod.pod is not None
     report = look(plan, without(tree_of(plan), pod.path or ""))
     ready = None if is_ready is None else frozenset([pod.pod.uid] if is_ready else [])
-    after = without_kubelet_work(report, frozenset(), ready=ready)
+    after = without_kubelet_work(report, KubeletWork(ready=ready))
     assert [(one.verdict, one.path) for one in after.findings] == [(verdict, pod.path)]
+
+
+def test_what_follows_from_pods_that_were_not_read_is_pending(tmp_path: Path) -> None:
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    [pod, other, *_] = [one for one in plan.cgroups if one.level == "pod"]
+    live = added(tree_of(plan), PLACES[0][1], processes=1, pids=(70,))
+    live = without(weighed(live, "/kubepods/burstable"), pod.path or "")
+    live = weighed(live, other.path or "")
+    report = look(plan, live)
+    assert len([one for one in report.findings if one.counts]) == 4
+    after = without_kubelet_work(report, KubeletWork(lacks_pods=True))
+    assert [one.path for one in after.findings if one.counts] == [other.path]
+    assert [one.fix for one in after.findings if one.verdict == "pending"] == [None] * 3

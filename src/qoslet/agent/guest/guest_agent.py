@@ -66,6 +66,8 @@ class GuestAgent:
         """Once: what is due of it. Raises QosletError while the node is not known."""
         self.syncs += 1
         errors = list[str]()
+        if self.audit.looks_again(self._held_seconds()):
+            self._source.refresh()
         changed = self._follow(errors)
         view = self.view
         assert view is not None

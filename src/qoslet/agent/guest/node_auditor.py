@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from qoslet.agent.guest.ports import Auditor
 from qoslet.agent.ports import Clock
-from qoslet.core.audit.audit import settled
 from qoslet.core.audit.events import FindingEvent, Known, events
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import QosletError
 
-AGAIN_SECONDS = 0.25
-"""How long after a look what was off is looked at again: a change on its way is no fault."""
+AGAIN_SECONDS = 3.0
+"""How long after a look what was off is looked at again: a change on its way is no fault. A kubelet
+takes a second or two to tell that a container was started again. Source: pkg/kubelet/kubelet.go
+genericPlegRelistPeriod."""
 LEAST_SECONDS = 1.0
 """Between two audits at least."""
 SHARE, WOKEN_SHARE = 0.003, 0.05
@@ -50,11 +51,17 @@ class NodeAuditor:
 
     def wake(self) -> None:
         """Something happened: the next audit is due as soon as the last one lets it."""
-        self._at = min(self._at, self._woken_at)
+        if self._first is None:
+            self._at = min(self._at, self._woken_at)
 
     def next_at(self) -> float:
         """When the next audit is due, in monotonic seconds."""
         return self._at
+
+    def looks_again(self, held_seconds: float = 0.0) -> bool:
+        """Whether the next look is a second one, which is due: the pods are to be as new as it."""
+        due = self._at + held_seconds
+        return self._first is not None and self._clock.monotonic() >= due
 
     def look(self, plan: Plan, held_seconds: float = 0.0) -> tuple[FindingEvent, ...]:
         """Audit where that is due, or has been for ``held_seconds``; what appeared, changed or
@@ -62,20 +69,21 @@ class NodeAuditor:
         begun = self._clock.monotonic()
         if begun < self._at + held_seconds:
             return ()
+        first = self._first
         try:
             report, self._error = self._auditor.look(plan), ""
+            if first is not None and report.findings:
+                report = self._auditor.judged(first, report, plan)
         except QosletError as error:
             self._first, self._error = None, str(error)
             self._at = self._woken_at = begun + self._interval
             return ()
         now = self._clock.monotonic()
-        if report.findings and self._first is None:
+        if report.findings and first is None:
             self._first = report
             self._at = now + AGAIN_SECONDS
             return ()
-        took = now - begun
-        if self._first is not None:
-            report, took = settled(self._first, report), 2 * took
+        took = (now - begun) * (1 if first is None else 2)
         self._first, self._report = None, report
         self._at = now + max(self._interval, took / SHARE)
         self._woken_at = now + max(LEAST_SECONDS, took / WOKEN_SHARE)

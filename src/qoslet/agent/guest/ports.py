@@ -34,6 +34,9 @@ class NodeSource(Protocol):
         """The latest; of what cannot be read the last good one. Raises QosletError while there was
         none."""
 
+    def refresh(self) -> None:
+        """Ask for the pods again with the next ``current``, however new they are."""
+
     def descriptors(self) -> Sequence[int]:
         """Readable when ``current`` has something new."""
 
@@ -46,6 +49,10 @@ class Auditor(Protocol):
 
     def look(self, plan: Plan) -> AuditReport:
         """Read everything once. Raises QosletError where nothing can be read."""
+
+    def judged(self, first: AuditReport, second: AuditReport, plan: Plan) -> AuditReport:
+        """What stands of two looks, the second with ``plan``: without what is on its way. Raises
+        QosletError."""
 
     def happened(self) -> bool:
         """Whether something happened in a planned cgroup since the last call."""

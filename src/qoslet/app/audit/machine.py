@@ -11,13 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.own_tree import own_containers
-from qoslet.core.audit.audit import audit, read_request, settled, unit_names
+from qoslet.core.audit.audit import audit, read_request, unit_names
 from qoslet.core.audit.finding import AuditReport, Unread
 from qoslet.core.audit.live import LiveSource, LiveTree, ReadRequest, Units
-from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.audit.two_looks import judged
 from qoslet.errors import CannotDo
 
 if TYPE_CHECKING:
+    from qoslet.core.audit.kubelet_work import KubeletWork
     from qoslet.core.resources.cgroup_tree import Plan
     from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 
@@ -48,30 +49,30 @@ class LiveMachine:
 
 
 class Audited(Struct, frozen=True):
-    """A plan and what its audit found. ``has_ended`` tells that a pod's cgroup, of which the plan does
-    not know, was removed between the two looks."""
+    """A plan and what its audit found."""
 
     plan: Plan
     report: AuditReport
-    has_ended: bool = False
 
 
 def audit_machine(
     plan: Plan,
     again: Replan | None = None,
     allocated: Replan | None = None,
+    work: Callable[[], KubeletWork] | None = None,
     *,
     pause: Callable[[float], object] = time.sleep,
 ) -> Audited:
     """Compare this machine with a plan. ``again`` plans once more, where the pods can be asked for
     again; ``allocated`` with the resources that the statuses say are allocated, for resizes on
-    their way. Raises CannotDo where nothing can be read."""
+    their way; ``work`` tells what the kubelet is about to do. Raises CannotDo where nothing can be
+    read."""
     source, mounts = machine_source(plan)
 
     def replan() -> Plan:
         return own_containers(again() if again is not None else plan)
 
-    return audit_source(own_containers(plan), source, mounts, replan, allocated, pause=pause)
+    return audit_source(own_containers(plan), source, mounts, replan, allocated, work, pause=pause)
 
 
 def machine_source(plan: Plan) -> tuple[LiveSource, Mapping[str, str]]:
@@ -101,26 +102,18 @@ def audit_source(
     mounts: Mapping[str, str],
     again: Replan | None = None,
     allocated: Replan | None = None,
+    work: Callable[[], KubeletWork] | None = None,
     *,
     pause: Callable[[float], object] = time.sleep,
 ) -> Audited:
     """Compare a source with a plan. What is off is looked at again after ``pause``, with the plan
     that ``again`` gives; without ``again`` the source does not change. Raises CannotDo."""
-    report = look(plan, source, mounts)[1]
-    has_ended = False
-    if again is not None and report.findings:
+    first = second = look(plan, source, mounts)[1]
+    if again is not None and first.findings:
         pause(AGAIN_SECONDS)
         plan = again()
-        first, report = report, look(plan, source, mounts)[1]
-        has_ended = bool(_orphans(first) - _orphans(report))
-        report = settled(first, report)
-    if allocated is not None and any(one.counts for one in report.findings):
-        report = without_resizes(report, plan, allocated())
-    return Audited(plan, report, has_ended)
-
-
-def _orphans(report: AuditReport) -> set[str]:
-    return {one.path for one in report.findings if one.verdict == "orphan"}
+        second = look(plan, source, mounts)[1]
+    return Audited(plan, judged(first, second, plan, allocated, work))
 
 
 def look(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
 from qoslet.app.own_tree import keeps_pods
-from qoslet.core.audit.kubelet_work import without_kubelet_work
+from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.node.resolve import as_written
 from qoslet.errors import BadInput, CannotDo
 
@@ -92,16 +92,17 @@ class NodeAudit:
             finally:
                 self._args.resources = chosen
 
+        def work() -> KubeletWork:
+            return KubeletWork(
+                running=frozenset().union(*(one.running for one in looks)),
+                ready=looks[-1].ready,
+                is_new=inputs.is_new,
+                has_changed=any(one.has_changed for one in looks),
+            )
+
         can_ask = self._args.resources == "spec"
-        audited = audit_machine(inputs.plan(), again, allocated if can_ask else None, pause=pause)
-        report = without_kubelet_work(
-            audited.report,
-            frozenset().union(*(one.running for one in looks)),
-            ready=looks[-1].ready,
-            is_new=inputs.is_new,
-            has_changed=audited.has_ended or any(one.has_changed for one in looks),
-        )
-        return replace(audited, report=report)
+        chosen = allocated if can_ask else None
+        return audit_machine(inputs.plan(), again, chosen, work, pause=pause)
 
     def _planned(self, *, allocated: bool) -> Plan:
         return self._reloaded(allocated=allocated).plan()

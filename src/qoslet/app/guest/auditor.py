@@ -8,9 +8,8 @@ from qoslet.app.audit.machine import look, machine_source
 from qoslet.app.audit.watch import CgroupDirectories
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.core.audit.finding import AuditReport
-from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import LiveSource
-from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.audit.two_looks import judged
 from qoslet.core.resources.cgroup_tree import Plan
 
 
@@ -29,12 +28,11 @@ class MachineAuditor:
         source, mounts = self._machine
         report = look(plan, source, mounts)[1]
         self._directories.follow(plan)
-        reading = self._inputs.reading
-        running = reading.running if reading is not None else frozenset()
-        report = without_kubelet_work(report, running, is_new=self._inputs.is_new)
-        if any(one.counts for one in report.findings):
-            report = without_resizes(report, plan, self._inputs.allocated())
         return report
+
+    def judged(self, first: AuditReport, second: AuditReport, plan: Plan) -> AuditReport:
+        """What stands of two looks. Raises QosletError."""
+        return judged(first, second, plan, self._inputs.allocated, self._inputs.kubelet_work)
 
     def happened(self) -> bool:
         """Whether something happened in a planned cgroup since the last call."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from qoslet.core.api.schema import shown
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
 from qoslet.errors import CannotDo
@@ -20,11 +22,15 @@ class FilePods:
         self._strict = strict
         self._files = NodeFiles([path], time.monotonic, strict=strict)
         self._last: PodsReading | None = None
+        self._is_asked = False
 
     def poll(self) -> PodsReading:
         """What the file said when it changed last. Raises QosletError while it said nothing."""
-        changed = self._files.changed()
+        changed, asked = self._files.changed(), self._is_asked
+        self._is_asked = False
         if self._last is not None and not changed:
+            if asked:
+                self._last = replace(self._last, at=time.monotonic())
             return self._last
         version = 1 if self._last is None else self._last.version + 1
         try:
@@ -35,6 +41,10 @@ class FilePods:
             raise CannotDo(message, where=shown(self._path)) from error
         self._last = PodsReading(version, pods, shown(self._path), "file", at=time.monotonic())
         return self._last
+
+    def refresh(self) -> None:
+        """The next ``poll`` says that the file is as it is now."""
+        self._is_asked = True
 
     def descriptors(self) -> Sequence[int]:
         """Readable when the file may have changed."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from qoslet.agent.guest.ports import NodeView
 from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
 from qoslet.core.api.manifest import Options
+from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import SourceStatus
 from qoslet.core.node.flags import Flags
@@ -57,6 +59,8 @@ class NodeInputs:
         self._inputs: Inputs | None = None
         self._made_of: tuple[object, ...] = ()
         self._plan: Plan | None = None
+        self._sums_at = float("-inf")
+        """When values that come from all pods were others last."""
         self.reading: PodsReading | None = None
 
     @property
@@ -64,14 +68,26 @@ class NodeInputs:
         """The node's name, where the kubelet's pods or an option tell it."""
         return self._flags.node_name or (self._found.name if self._found is not None else None)
 
-    @property
-    def is_new(self) -> bool:
-        """Whether the kubelet has just started, so that its first QoS update may be to come."""
-        if self._found is None or not self._found.is_new:
-            return False
+    def kubelet_work(self) -> KubeletWork:
+        """What the kubelet is about to do, which it and its runtime are asked for."""
         from qoslet.app.node.found_node import QOS_UPDATE_SECONDS
 
-        return time.monotonic() < self._asked_at + QOS_UPDATE_SECONDS
+        reading, now = self.reading, time.monotonic()
+        assert reading is not None
+        has_changed = now < self._sums_at + QOS_UPDATE_SECONDS
+        lacks_pods, found = not reading.complete, None
+        if self._find is not None:
+            with suppress(QosletError):
+                found = self._find()
+        if found is None:
+            return KubeletWork(reading.running, None, False, has_changed, lacks_pods)
+        return KubeletWork(
+            reading.running | found.running,
+            found.ready,
+            found.is_new,
+            has_changed or found.has_changed,
+            lacks_pods,
+        )
 
     def current(self) -> NodeView:
         """The node as it is to be now. Raises QosletError."""
@@ -85,7 +101,10 @@ class NodeInputs:
         if self._plan is None or made_of != self._made_of:
             inputs = self._read(policy, reading, allocated=False)
             self._check_tree(inputs.node)
-            self._inputs, self._plan, self._made_of = inputs, inputs.plan(), made_of
+            made = inputs.plan()
+            if self._plan is not None and _sums(self._plan) != _sums(made):
+                self._sums_at = time.monotonic()
+            self._inputs, self._plan, self._made_of = inputs, made, made_of
         status = SourceStatus(
             reading.source,
             reading.place,
@@ -154,6 +173,10 @@ class NodeInputs:
         texts = self._found.texts() if self._found is not None else ()
         return load_node(self._documents, flags, root_check=is_strict(), texts=texts)
 
+    def refresh(self) -> None:
+        """Ask for the pods again with the next ``current``."""
+        self._pods.refresh()
+
     def descriptors(self) -> Sequence[int]:
         """Readable when pods or policy may be others."""
         return (*self._pods.descriptors(), *self._policy.descriptors())
@@ -165,6 +188,11 @@ class NodeInputs:
 
 RETRY_SECONDS = 30.0
 """How often a kubelet is looked for while there is none, or it does not answer."""
+
+
+def _sums(plan: Plan) -> list[object]:
+    """The settings of cgroups above pods."""
+    return [(one.path, one.settings) for one in plan.cgroups if one.pod is None]
 
 
 def _root(node: Node) -> tuple[str, bool]:

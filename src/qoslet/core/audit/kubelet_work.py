@@ -7,6 +7,7 @@ qos_container_manager_linux.go UpdateCgroups, which counts active pods.
 
 from __future__ import annotations
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.audit.audit import pending
@@ -24,38 +25,66 @@ _SUMS = (
 """Files of QoS cgroups whose values come from the requests of all pods."""
 _STARTED = "the kubelet started less than a minute ago and updates it within the next"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
+_UNKNOWN = "the pods of the node could not be read since"
+_OFF = ("drift", "latent")
 _QOS = ("kubepods", "burstable", "besteffort")
 
 
-def without_kubelet_work(
-    report: AuditReport,
-    running: frozenset[str],
-    *,
-    ready: frozenset[str] | None = None,
-    is_new: bool = False,
-    has_changed: bool = False,
-) -> AuditReport:
-    """The report; cgroups of pods that the runtime still has (``running`` are their UIDs) are
-    pending, and so are the values of QoS cgroups that count those pods until they are gone, that
-    counted one which ``has_changed`` within the last minute (ended or was resized), or that a kubelet which ``is_new`` has not updated. So is
-    what lacks of a pod without a sandbox (``ready`` are the UIDs of those that have one, None where
-    that is not known): its kubelet starts it again."""
-    report = replace(report, findings=tuple(_starting(one, ready) for one in report.findings))
-    uids = _plain(running)
+class KubeletWork(Struct, frozen=True):
+    """What is known of a kubelet's work. ``running`` are UIDs of the pods that the runtime still has;
+    ``ready`` of those that have a sandbox, None where that is not known; ``is_new``: it has just
+    started; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
+    pods could not be read since."""
+
+    running: frozenset[str] = frozenset()
+    ready: frozenset[str] | None = None
+    is_new: bool = False
+    has_changed: bool = False
+    lacks_pods: bool = False
+
+
+def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
+    """The report; cgroups of pods that the runtime still has are pending, and so are the values of
+    QoS cgroups that count those pods until they are gone, that counted one which has changed, or that
+    a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
+    starts again, and whatever follows from pods that could not be read."""
+    report = replace(report, findings=tuple(_starting(one, work.ready) for one in report.findings))
+    uids = _plain(work.running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
-    if not (ending or is_new or has_changed):
-        return report
-    why = _CHANGED if ending or has_changed else _STARTED
+    why = ""
+    if ending or work.has_changed:
+        why = _CHANGED
+    elif work.is_new:
+        why = _STARTED
+    elif work.lacks_pods:
+        why = _UNKNOWN
     findings = []
     for one in report.findings:
         if one in ending:
-            message = f"{one.message}: its runtime still has it, as while the kubelet ends a pod"
-            findings.append(replace(pending(one, message), fix=None))
-        elif _is_sum(one):
-            findings.append(replace(pending(one, f"{one.message}: {why}"), fix=None))
+            findings.append(
+                _pending(one, "its runtime still has it, as while the kubelet ends a pod")
+            )
+        elif why and is_sum(one.name.rpartition("/")[2], one.file) and one.verdict in _OFF:
+            findings.append(_pending(one, why))
+        elif work.lacks_pods and _is_whole(one):
+            findings.append(_pending(one, _UNKNOWN))
         else:
             findings.append(one)
     return replace(report, findings=tuple(findings))
+
+
+def is_sum(leaf: str, file: str | None) -> bool:
+    """Whether a value of a cgroup, by the last part of its abstract name, comes from all pods."""
+    return leaf in _QOS and file in _SUMS
+
+
+def _pending(one: Finding, why: str) -> Finding:
+    return replace(pending(one, f"{one.message}: {why}"), fix=None)
+
+
+def _is_whole(one: Finding) -> bool:
+    """Whether it is about a cgroup, which is there or not as pods are."""
+    return one.verdict in ("orphan", "missing", "foreign") and one.file is None and not one.found
 
 
 def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
@@ -65,8 +94,7 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
         return one
     if ready is None or one.container is not None or _uid(one) in _plain(ready):
         return one
-    message = f"{one.message}: the runtime has no sandbox of it, as while the kubelet starts a pod"
-    return replace(pending(one, message), fix=None)
+    return _pending(one, "the runtime has no sandbox of it, as while the kubelet starts a pod")
 
 
 def _plain(uids: frozenset[str]) -> set[str]:
@@ -78,8 +106,3 @@ def _uid(finding: Finding) -> str:
     """The UID in the name of a pod's cgroup."""
     leaf = finding.path.rpartition("/")[2].removesuffix(SLICE)
     return leaf.rpartition("pod")[2].replace("_", "-")
-
-
-def _is_sum(finding: Finding) -> bool:
-    leaf = finding.name.rpartition("/")[2]
-    return finding.verdict in ("drift", "latent") and leaf in _QOS and finding.file in _SUMS

@@ -91,6 +91,17 @@ def test_the_first_choice_asks_nobody_else(sources: Sources) -> None:
     assert sources.pods.next_at() == sources.clock.now + 10
 
 
+def test_a_source_is_asked_again_at_once_where_that_is_needed(sources: Sources) -> None:
+    sources.kubelet.uids = {"a"}
+    sources.later()
+    sources.kubelet.uids = {"a", "b"}
+    assert uids_of(sources.later(1.0).pods) == {"a"}
+    sources.pods.refresh()
+    assert uids_of(sources.later(0.0).pods) == {"a", "b"}
+    assert sources.kubelet.reads == 2
+    assert sources.api.reads == 0
+
+
 def test_a_source_that_fails_hands_over_with_the_reason_and_gets_back(sources: Sources) -> None:
     sources.kubelet.uids = sources.api.uids = {"a", "b"}
     sources.later()

@@ -165,6 +165,11 @@ class PreferredPods:
             self._missing = before
         return f"{source} lacks {len(missing)} of the known pods: asked again"
 
+    def refresh(self) -> None:
+        """Have the next ``poll`` ask the source again that answered last."""
+        if self._used is not None and self._used.seen is not None:
+            self._used.due = self._clock()
+
     def descriptors(self) -> list[int]:
         """Readable when ``poll`` has something new."""
         return [one for candidate in self._candidates for one in candidate.reader.descriptors()]

@@ -34,6 +34,9 @@ class PodSource(Protocol):
         """The latest reading, the last good one while a source fails. Raises CannotDo while nothing
         was ever read."""
 
+    def refresh(self) -> None:
+        """Have the next ``poll`` ask again, however new the latest reading is."""
+
     def descriptors(self) -> Sequence[int]:
         """Readable when ``poll`` has something new."""
 

@@ -1,0 +1,47 @@
+"""What two looks at a node found, one shortly after the other, without what is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from qoslet.core.audit.audit import settled
+from qoslet.core.audit.finding import AuditReport
+from qoslet.core.audit.kubelet_work import KubeletWork, without_kubelet_work
+from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.resources.cgroup_tree import Plan
+
+
+def judged(
+    first: AuditReport,
+    second: AuditReport,
+    plan: Plan,
+    allocated: Callable[[], Plan] | None = None,
+    work: Callable[[], KubeletWork] | None = None,
+) -> AuditReport:
+    """What stands of two looks, the second with ``plan``; the same report twice is one look.
+    ``allocated`` plans with what statuses say is allocated, ``work`` tells what the kubelet is about
+    to do: each is asked only while something counts. Raises what they raise."""
+    report = second if first is second else settled(first, second)
+    if allocated is not None and _counts(report):
+        report = without_resizes(report, plan, allocated())
+    if work is not None and _counts(report):
+        known = work()
+        if has_ended(first, second):
+            known = replace(known, has_changed=True)
+        report = without_kubelet_work(report, known)
+    return report
+
+
+def has_ended(first: AuditReport, second: AuditReport) -> bool:
+    """Whether the cgroup of a pod, of which no plan knows, was removed between the looks."""
+    return bool(_orphans(first) - _orphans(second))
+
+
+def _orphans(report: AuditReport) -> set[str]:
+    return {one.path for one in report.findings if one.verdict == "orphan"}
+
+
+def _counts(report: AuditReport) -> bool:
+    return any(one.counts for one in report.findings)
