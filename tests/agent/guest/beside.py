@@ -24,7 +24,7 @@ from qoslet.core.api.pod import Container, Pod
 from qoslet.core.audit.finding import AuditReport
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.two_looks import judged
-from qoslet.core.guest.policy import GuestPolicy
+from qoslet.core.guest.policy import NAMEABLE, GuestPolicy
 from qoslet.core.guest.status import GuestStatus, GuestSync, SourceStatus
 from qoslet.core.node.cluster.eviction_messages import EvictionRequest
 from qoslet.core.node.cluster.pod_eviction import EvictionOutcome
@@ -87,6 +87,7 @@ class Source:
         self.refreshes = 0
         self.latest: Sequence[Pod] | None = None
         """The pods that are known once they are asked for again."""
+        self.allocated: Plan | None = None
         self.want(*pods)
 
     def want(self, *pods: Pod) -> None:
@@ -101,7 +102,7 @@ class Source:
     def current(self) -> NodeView:
         if self.wrong:
             raise CannotDo(self.wrong)
-        return NodeView(self.plan, self.policy, self.status)
+        return NodeView(self.plan, self.policy, self.status, allocated=self.allocated)
 
     def descriptors(self) -> Sequence[int]:
         return ()
@@ -209,7 +210,7 @@ class Beside:
         self.paper.wants_before = True
         self.driver.journal = self.paper
         ledger = self.journal.ledger
-        ownership = Ownership(KUBEPODS, ledger.adopted, ledger.cgroups, PROTECT.files)
+        ownership = Ownership(KUBEPODS, ledger.adopted, ledger.cgroups, frozenset(NAMEABLE))
         clock = world.clock
         self.executor = CgroupExecutor(
             ownership, self.driver, world.kernel, clock.monotonic, journal=self.paper

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from qoslet.agent.guest.policy_files import SETTLE_SECONDS
 from qoslet.core.guest.policy import GuestPolicy
 from tests.agent.guest.beside import (
     KUBEPODS,
@@ -14,6 +16,7 @@ from tests.agent.guest.beside import (
     Kubelet,
     Source,
     kubelet_pod,
+    planned,
     policy,
     texts,
 )
@@ -120,6 +123,7 @@ def test_a_new_pod_gets_its_values(world: World, tmp_path: Path) -> None:
     beside.source.want(*PODS, new)
     beside.sync(1.0)
     assert world.kernel.read(f"{KUBEPODS}/burstable/podnew/newapp", "memory.low") == str(100 * MIB)
+    beside.sync(SETTLE_SECONDS)
     assert world.kernel.read(KUBEPODS, "memory.low") == str(212 * MIB)
 
 
@@ -171,3 +175,90 @@ def test_what_the_kernel_refuses_stays_said_until_it_works(world: World, tmp_pat
     beside.sync(70.0)
     assert list(beside.status.errors) == []
     assert world.kernel.read(app, "memory.high") != "max"
+
+
+SHARES = GuestPolicy("protect", frozenset({"cpu.weight"}))
+
+
+def test_a_resize_of_the_kubelet_is_no_reset_and_is_not_undone(
+    world: World, tmp_path: Path
+) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.source.policy = SHARES
+    pod = f"{KUBEPODS}/podg"
+    share = world.kernel.read(pod, "cpu.weight")
+    world.kernel.write(pod, "cpu.weight", "77")
+    beside.settle()
+    assert world.kernel.read(pod, "cpu.weight") == share
+    # the kubelet resizes it, of which the agent knows once it asks
+    world.kernel.write(pod, "cpu.weight", "17")
+    larger = kubelet_pod("g", "cpu=416m memory=16Mi", "cpu=416m memory=16Mi")
+    beside.source.status = replace(beside.source.status, age_seconds=9.0)
+    beside.sync(70.0)
+    assert world.kernel.read(pod, "cpu.weight") == "17", "its pods may be old"
+    beside.source.latest = [*PODS[:-1], larger]
+    beside.source.status = replace(beside.source.status, age_seconds=0.0)
+    beside.sync(SETTLE_SECONDS)
+    assert beside.source.refreshes
+    assert world.kernel.read(pod, "cpu.weight") == "17"
+    assert beside.status.contested == ()
+    assert (pod, "cpu.weight") not in {(one.path, one.file) for one in beside.status.held}
+    world.kernel.write(pod, "cpu.weight", share)
+    beside.source.latest = list(PODS)
+    beside.sync(70.0)
+    beside.agent.release()
+    assert world.kernel.read(pod, "cpu.weight") == share, "what the kubelet wrote last"
+
+
+def test_a_resize_that_the_kubelet_has_not_allowed_is_not_made(
+    world: World, tmp_path: Path
+) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.source.policy = SHARES
+    before = texts(world)
+    asked = kubelet_pod("g", "cpu=3 memory=16Mi", "cpu=3 memory=16Mi")
+    beside.source.want(*PODS[:-1], asked)
+    beside.source.allocated = planned(PODS, beside.source.variant)
+    beside.settle()
+    assert texts(world) == before
+
+
+def test_sums_of_cpu_shares_are_left_to_the_kubelet(world: World, tmp_path: Path) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.source.policy = SHARES
+    qos = f"{KUBEPODS}/burstable"
+    world.kernel.write(qos, "cpu.weight", "55")
+    beside.settle()
+    assert world.kernel.read(qos, "cpu.weight") == "55"
+
+
+def test_a_sum_that_was_reset_waits_for_pods_that_are_read_after_it(
+    world: World, tmp_path: Path
+) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    new = kubelet_pod("new", "memory=100Mi")
+    world.kernel.write(KUBEPODS, "memory.low", str(212 * MIB))
+    beside.source.status = replace(beside.source.status, age_seconds=30.0)
+    beside.sync(70.0)
+    assert beside.source.refreshes == 0
+    for _ in range(5):
+        beside.sync(SETTLE_SECONDS)
+    assert beside.source.refreshes == 5
+    assert world.kernel.read(KUBEPODS, "memory.low") == str(212 * MIB)
+    beside.source.latest = [*PODS, new]
+    beside.source.status = replace(beside.source.status, age_seconds=0.0)
+    beside.sync(SETTLE_SECONDS)
+    assert world.kernel.read(KUBEPODS, "memory.low") == str(212 * MIB), "the kubelet was right"
+    assert beside.files.rewrites.resets == 0
+
+
+def test_a_sum_that_is_off_all_the_same_is_written_again(world: World, tmp_path: Path) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.settle()
+    world.kernel.write(KUBEPODS, "memory.low", "0")
+    beside.sync(70.0)
+    assert world.kernel.read(KUBEPODS, "memory.low") == "0"
+    beside.sync(SETTLE_SECONDS)
+    assert world.kernel.read(KUBEPODS, "memory.low") == str(112 * MIB)
+    assert beside.files.rewrites.resets == 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from qoslet.agent.guest.ports import NodeView
 from qoslet.app.guest.file_pods import FilePods
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile
@@ -21,7 +22,6 @@ from qoslet.core.node.running_kubelet.pods_reading import PodsReading
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.watched_node import NodeFiles
 from tests.cli.fixtures import NODE
-
 
 REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 
@@ -121,6 +121,39 @@ def test_a_policy_that_changes_counts_at_once(bench: Bench) -> None:
     assert "memory.low" in files
     bench.write("mode: guard\nmemoryQos: qoslet\n")
     assert bench.inputs.current().plan is view.plan, "a mode is no other plan"
+
+
+def test_a_resize_is_written_once_it_is_allocated(bench: Bench) -> None:
+    def resized(allocated: str) -> bytes:
+        document = json.loads(pods_of("a"))
+        [pod] = document["items"]
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
+        grant = {"cpu": allocated, "memory": "64Mi"}
+        pod["status"]["containerStatuses"] = [
+            {"name": "app", "allocatedResources": grant, "resources": {"requests": grant}}
+        ]
+        return json.dumps(document).encode()
+
+    def share(view: NodeView) -> str:
+        [pod] = [one for one in view.in_force.cgroups if one.level == "pod"]
+        return next(
+            row.value
+            for row in pod.settings
+            if row.file.startswith("cpu.") and row.file in ("cpu.shares", "cpu.weight")
+        )
+
+    bench.write("mode: protect\n")
+    bench.pods.say(pods_of("a"))
+    before = bench.inputs.current()
+    assert before.allocated is None
+    bench.pods.say(resized("100m"))
+    waiting = bench.inputs.current()
+    assert waiting.allocated is not None
+    assert share(waiting) == share(before)
+    bench.pods.say(resized("500m"))
+    done = bench.inputs.current()
+    assert done.allocated is None
+    assert share(done) != share(before)
 
 
 def test_a_faulty_policy_changes_nothing_and_is_said(bench: Bench) -> None:

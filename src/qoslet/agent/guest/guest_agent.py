@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from qoslet.agent.guest.node_auditor import NodeAuditor
 from qoslet.agent.guest.pod_guard import PodGuard
 from qoslet.agent.guest.policy_files import FilesSync, PolicyFiles
@@ -66,7 +68,7 @@ class GuestAgent:
         """Once: what is due of it. Raises QosletError while the node is not known."""
         self.syncs += 1
         errors = list[str]()
-        if self.audit.looks_again(self._held_seconds()):
+        if self.audit.looks_again(self._held_seconds()) or self.files.needs_pods():
             self._source.refresh()
         changed = self._follow(errors)
         view = self.view
@@ -108,11 +110,13 @@ class GuestAgent:
                 raise
             errors.append(str(error))
             return False
-        same = before is not None and before.plan is view.plan and before.policy == view.policy
+        same = before is not None and before.policy == view.policy
+        same = same and before is not None and before.plan is view.plan
+        same = same and before is not None and before.allocated is view.allocated
         if not same:
             kubelet = view.plan.node.kubelet
             root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
-            self.governed = governed(view.plan, view.policy, root)
+            self.governed = governed(view.in_force, view.policy, root)
         return not same
 
     def _take_events(self) -> None:
@@ -133,8 +137,11 @@ class GuestAgent:
         """Write and restore. While nothing differs, the next look waits longer."""
         begun = self._clock.monotonic()
         complete = view.source.complete or not self.governed
+        pods_at = begun - view.source.age_seconds
         try:
-            done = self.files.sync(view.plan.node, self.governed, complete=complete)
+            done = self.files.sync(
+                view.plan.node, self.governed, complete=complete, pods_at=pods_at
+            )
         except (QosletError, OSError) as error:
             done = FilesSync(errors=[f"nothing was written: {error}"])
         now = self._clock.monotonic()
@@ -156,14 +163,12 @@ class GuestAgent:
             return []
         if view.policy.mode == "guard":
             self.files.adopt(one.path for one in self.governed if one.path is not None)
-        return self.guard.sync(view)
+        return self.guard.sync(replace(view, plan=view.in_force))
 
     def _with_overrides(self, plan: Plan) -> Plan:
         """The plan with what the guard has raised, which is no drift."""
         if not self.executor.overrides:
             return plan
-        from msgspec.structs import replace
-
         return replace(plan, cgroups=tuple(self.executor.with_overrides(plan.cgroups)))
 
     def release(self, seconds: float = RELEASE_SECONDS) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
+from qoslet.core.audit.kubelet_work import is_sum
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.guest.rewrites import RewriteBudget, Rewrites
@@ -20,6 +21,9 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 LIMIT = FailureLimit(same=3, total=60)
 """When one sync gives a file up, and when itself."""
+SETTLE_SECONDS = 3.0
+"""How long a value stands that the kubelet or its runtime may be about to write, until the pods that
+are read after it tell that it is off."""
 RETRY_SECONDS = 60.0
 """Until a write that the kernel or systemd refused is tried again."""
 
@@ -54,11 +58,21 @@ class PolicyFiles:
         self.writes = self.failures = 0
         self._refused: dict[Key, tuple[str, float]] = {}
         self._observed: dict[str, ObservedCgroup] = {}
+        self._unsettled: dict[Key, tuple[str | None, float]] = {}
+        self._ask_at: float | None = None
 
-    def sync(self, node: Node, cgroups: Sequence[Cgroup], *, complete: bool = True) -> FilesSync:
+    def sync(
+        self,
+        node: Node,
+        cgroups: Sequence[Cgroup],
+        *,
+        complete: bool = True,
+        pods_at: float = float("inf"),
+    ) -> FilesSync:
         """Write what differs, restore what is not among ``cgroups`` any more. Without ``complete``
-        nothing is restored: what is absent there may be on the node all the same. Raises
-        QosletError or OSError where the journal cannot be written: then nothing is."""
+        nothing is restored: what is absent there may be on the node all the same. ``pods_at`` is when
+        the pods were read, in monotonic seconds. Raises QosletError or OSError where the journal
+        cannot be written: then nothing is."""
         result = FilesSync()
         executor, journal = self._executor, self._executor.journal
         self._take_pending(result)
@@ -67,7 +81,7 @@ class PolicyFiles:
         paths = [one.path for one in wanted if one.path is not None]
         seen = self._observed = self._read(dict.fromkeys([*paths, *journal.ledger.names]))
         self._forget_gone(seen)
-        rows = self._due(node, wanted, seen, result)
+        rows = self._due(node, wanted, seen, result, pods_at)
         back = list[Difference]()
         if complete:
             given = executor.give_back(node, seen, wanted)
@@ -102,6 +116,7 @@ class PolicyFiles:
     def next_at(self) -> float | None:
         """When a file may be written again, or is tried again, in monotonic seconds."""
         times = [at for _, at in self._refused.values()]
+        times += [] if self._ask_at is None else [self._ask_at]
         due = self.rewrites.next_at()
         return min([*times, *([] if due is None else [due])], default=None)
 
@@ -129,12 +144,14 @@ class PolicyFiles:
         wanted: Sequence[Cgroup],
         seen: Mapping[str, ObservedCgroup],
         result: FilesSync,
+        pods_at: float,
     ) -> list[Difference]:
         """The differences to end now: first writes at once, what others have reset as the budget
-        allows."""
+        allows, what the kubelet may be about to write once it has settled."""
         there = tuple(one for one in wanted if one.path in seen)
         now, ledger = self._clock(), self._executor.journal.ledger
         page, due, off = node.host.page_size, list[Difference](), set[Key]()
+        names = {one.path: one.name for one in there}
         for row in compare(Plan(node, (), there, ()), Observed(now, seen)):
             key = row.path, row.file
             if row.verdict == "unread" and row.file:
@@ -143,21 +160,57 @@ class PolicyFiles:
                 continue
             off.add(key)
             found = row.found or ""
-            may = True
-            if key in ledger.files and not is_ours(ledger, key, found, page):
+            may, is_reset = True, key in ledger.files and not is_ours(ledger, key, found, page)
+            theirs = _is_kubelets(names[row.path], row.file, is_reset=is_reset)
+            if theirs and not self._has_settled(key, row.wanted, now, pods_at):
+                continue
+            if is_reset:
                 known = self.rewrites.resets
                 may = self.rewrites.reset(key, found, now)
                 if self.rewrites.resets != known:
                     result.resets[key] = found
             if may and self._may_try(key, now):
                 due.append(row)
-        for one in there:
-            for setting in one.settings:
-                key = one.path or "", setting.file
-                if key not in off:
-                    self.rewrites.held(key, now)
-                    self._refused.pop(key, None)
+        self._take_held(there, seen, off, page)
+        self._unsettled = {key: one for key, one in self._unsettled.items() if key in off}
+        self._ask_at = now + SETTLE_SECONDS if self._unsettled else None
         return due
+
+    def _take_held(
+        self,
+        there: Sequence[Cgroup],
+        seen: Mapping[str, ObservedCgroup],
+        off: set[Key],
+        page: int,
+    ) -> None:
+        """Take in the files that are as planned. One whose owner has written what is planned now holds
+        nothing of ours."""
+        now, journal = self._clock(), self._executor.journal
+        keys = [(one.path or "", row.file) for one in there for row in one.settings]
+        theirs = list[Released]()
+        for key in keys:
+            if key in off:
+                continue
+            self.rewrites.held(key, now)
+            self._refused.pop(key, None)
+            found = seen[key[0]].values.get(key[1])
+            held = found is not None and key in journal.ledger.files
+            if held and not is_ours(journal.ledger, key, found or "", page):
+                theirs.append(Released(*key))
+        if theirs:
+            record_done(journal, theirs)
+
+    def _has_settled(self, key: Key, wanted: str | None, now: float, pods_at: float) -> bool:
+        """Whether pods that were read a while after a difference was found plan the same all the
+        same."""
+        known = self._unsettled.get(key)
+        if known is None or known[0] != wanted:
+            known = self._unsettled[key] = wanted, now
+        return pods_at >= known[1] + SETTLE_SECONDS
+
+    def needs_pods(self) -> bool:
+        """Whether the pods are to be read again, since something waits for that."""
+        return self._ask_at is not None and self._clock() >= self._ask_at
 
     def _may_try(self, key: Key, now: float) -> bool:
         """Whether a write was not refused a short while ago."""
@@ -248,6 +301,12 @@ class PolicyFiles:
         ]
         if entries:
             record_done(journal, entries)
+
+
+def _is_kubelets(name: str, file: str, *, is_reset: bool) -> bool:
+    """Whether the kubelet or its runtime may be about to write the file of a cgroup: CPU shares, with
+    each pod and each resize; sums over pods, where they were reset."""
+    return file.startswith("cpu.") or (is_reset and is_sum(name.rpartition("/")[2], file))
 
 
 def _fault(key: Key, error: str) -> str:

@@ -19,12 +19,19 @@ from qoslet.core.resources.cgroup_tree import Plan
 
 class NodeView(Struct, frozen=True):
     """The node as it should be. The same ``plan`` object while nothing is another. ``notes`` say what
-    is wrong with the input, once."""
+    is wrong with the input, once. ``allocated`` is the plan with what the kubelet has allocated, where
+    that is another one."""
 
     plan: Plan
     policy: GuestPolicy
     source: SourceStatus
     notes: tuple[str, ...] = ()
+    allocated: Plan | None = None
+
+    @property
+    def in_force(self) -> Plan:
+        """What may be written: a resize is the kubelet's to allow."""
+        return self.plan if self.allocated is None else self.allocated
 
 
 class NodeSource(Protocol):

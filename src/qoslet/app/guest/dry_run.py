@@ -35,7 +35,7 @@ def would_write(options: GuestOptions) -> WouldWrite:
     location, node = location_of(view), view.plan.node
     kubelet = node.kubelet
     root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
-    wanted = governed(view.plan, view.policy, root)
+    wanted = governed(view.in_force, view.policy, root)
     why = nothing_to_write(view.policy, wanted, node, len(view.plan.pods))
     with owned_tree.tree(location, write=False, verb=AGENT) as tree:
         tree.watch({row.file for one in wanted for row in one.settings})

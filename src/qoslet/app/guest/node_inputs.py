@@ -59,6 +59,7 @@ class NodeInputs:
         self._inputs: Inputs | None = None
         self._made_of: tuple[object, ...] = ()
         self._plan: Plan | None = None
+        self._allocated: Plan | None = None
         self._sums_at = float("-inf")
         """When values that come from all pods were others last."""
         self.reading: PodsReading | None = None
@@ -94,8 +95,9 @@ class NodeInputs:
         policy = self._policy.current()
         self._look_for_kubelet()
         self.reading = reading = self._pods.poll()
+        writes = bool(policy.writable)
         made_of = (
-            *(policy.memory_qos, policy.throttling_factor),
+            *(policy.memory_qos, policy.throttling_factor, writes),
             *(self._found, reading.version, reading.source),
         )
         if self._plan is None or made_of != self._made_of:
@@ -105,6 +107,9 @@ class NodeInputs:
             if self._plan is not None and _sums(self._plan) != _sums(made):
                 self._sums_at = time.monotonic()
             self._inputs, self._plan, self._made_of = inputs, made, made_of
+            allocated = self._read(policy, reading, allocated=True) if writes else inputs
+            same = list(allocated.pods) == list(inputs.pods)
+            self._allocated = None if same else allocated.plan()
         status = SourceStatus(
             reading.source,
             reading.place,
@@ -113,7 +118,7 @@ class NodeInputs:
             max(0.0, time.monotonic() - reading.at),
         )
         notes = tuple(filter(None, (reading.reason, self._policy.fault, self._fault)))
-        return NodeView(self._plan, policy, status, notes)
+        return NodeView(self._plan, policy, status, notes, self._allocated)
 
     def _check_tree(self, node: Node) -> None:
         """Raise CannotDo where the kubelet has another tree than the one that was begun with."""

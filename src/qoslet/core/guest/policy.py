@@ -47,18 +47,26 @@ class GuestPolicy(Struct, frozen=True):
 
 def governed(plan: Plan, policy: GuestPolicy, root: str) -> tuple[Cgroup, ...]:
     """The planned cgroups of kubepods, QoS classes, pods and containers, each with its settings that
-    the policy lets a guest write; ``root`` is the name of kubepods."""
+    the policy lets a guest write; ``root`` is the name of kubepods. CPU shares of QoS classes are left
+    to the kubelet, which writes them each minute."""
     files = policy.writable
     found = []
     for cgroup in plan.cgroups:
         if cgroup.path is None or level_of(cgroup, root) not in _LEVELS:
             continue
-        rows = tuple(row for row in cgroup.settings if row.file in files)
+        level = level_of(cgroup, root)
+        rows = tuple(
+            row
+            for row in cgroup.settings
+            if row.file in files and not (level == "qos" and row.file in _UPDATED)
+        )
         if rows:
             found.append(replace(cgroup, settings=rows))
     return tuple(found)
 
 
+_UPDATED = ("cpu.weight", "cpu.shares")
+"""Source: cm/qos_container_manager_linux.go UpdateCgroups."""
 _LEVELS = ("kubepods", "qos", "pod", "container")
 
 
