@@ -262,3 +262,23 @@ def test_a_sum_that_is_off_all_the_same_is_written_again(world: World, tmp_path:
     beside.sync(SETTLE_SECONDS)
     assert world.kernel.read(KUBEPODS, "memory.low") == str(112 * MIB)
     assert beside.files.rewrites.resets == 1
+
+
+def test_a_value_that_the_agent_wrote_before_is_another_s_once_it_wrote_the_next(
+    world: World, tmp_path: Path
+) -> None:
+    beside = Beside(world, tmp_path, Source(PODS))
+    beside.source.policy = SHARES
+    pod = f"{KUBEPODS}/podg"
+    share = world.kernel.read(pod, "cpu.weight")
+    world.kernel.write(pod, "cpu.weight", "77")
+    beside.settle()
+    larger = kubelet_pod("g", "cpu=416m memory=16Mi", "cpu=416m memory=16Mi")
+    beside.source.want(*PODS[:-1], larger)
+    beside.settle()
+    assert world.kernel.read(pod, "cpu.weight") == "17", "no kubelet did it"
+    world.kernel.write(pod, "cpu.weight", share)
+    beside.source.want(*PODS)
+    beside.sync(70.0)
+    beside.agent.release()
+    assert world.kernel.read(pod, "cpu.weight") == share, "what another wrote last"

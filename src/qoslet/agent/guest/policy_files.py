@@ -15,7 +15,7 @@ from qoslet.core.guest.rewrites import RewriteBudget, Rewrites
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import is_ours
-from qoslet.core.reconcile.journal import Key, ReadBack, Released, Removed, record_done
+from qoslet.core.reconcile.journal import Key, ReadBack, Released, Removed, Verified, record_done
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
@@ -243,6 +243,7 @@ class PolicyFiles:
         outcomes = executor.perform(diff.steps, limit=LIMIT).outcomes
         self._take(outcomes, {(row.path, row.file) for row in back}, result)
         self._read_back(outcomes)
+        self._verify(outcomes)
 
     def _take_pending(self, result: FilesSync) -> None:
         """What came of writes that waited for memory."""
@@ -301,6 +302,24 @@ class PolicyFiles:
         ]
         if entries:
             record_done(journal, entries)
+
+    def _verify(self, outcomes: Sequence[Outcome]) -> None:
+        """Write down that files hold what was written last: from now on a value that the agent wrote
+        before is another's."""
+        ledger = self._executor.journal.ledger
+        done = {
+            (one.step.path, one.step.file)
+            for one in outcomes
+            if one.error is None and not one.pending
+        }
+        open_keys = ledger.earlier.keys() - done
+        read = self._read({path: None for path, _ in open_keys})
+        for path, file in open_keys:
+            found = read[path].values.get(file) if path in read else None
+            if found is None or any(same(file, one, found) for one in ledger.earlier[path, file]):
+                return
+        if ledger.earlier:
+            record_done(self._executor.journal, [Verified()])
 
 
 def _is_kubelets(name: str, file: str, *, is_reset: bool) -> bool:
