@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from msgspec import DecodeError, json
 
 from qoslet.app.guest.serve import STATUS
-from qoslet.core.cgroup.names import root_of, to_cgroupfs
-from qoslet.errors import CannotDo
-from qoslet.host.state.folder import AGENT_SOCKET, state_folder
+from qoslet.core.cgroup.names import concrete, root_of, root_path, to_cgroupfs
+from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
+from qoslet.errors import BadInput, CannotDo
+from qoslet.host.state.agents import running_roots
+from qoslet.host.state.folder import escaped, state_directory
 from qoslet.host.state.http_client import ask
 
 
 def agent_status(cgroup_root: str | None) -> dict[str, Any]:
-    """The ``AgentStatus`` document of the agent beside the kubelet whose cgroup root is this. Raises
-    CannotDo."""
-    root = to_cgroupfs(root_of(cgroup_root or "/", cgroups_per_qos=True))
-    folder = state_folder(root, AGENT_SOCKET)
-    if not os.path.exists(f"{folder}/{AGENT_SOCKET}"):
-        raise CannotDo("no agent runs beside a kubelet here", where=folder, hint="qoslet agent")
+    """The ``AgentStatus`` document of the agent whose kubelet has this cgroup root, or of the only one
+    that runs. Raises CannotDo, BadInput where there are several."""
+    folder = agent_folder(cgroup_root, state_directory(os.environ, os.geteuid()))
     try:
         found = json.decode(ask(folder, STATUS))
     except DecodeError as error:
         raise CannotDo(f"the agent's answer is not JSON: {error}", where=folder) from error
     if not isinstance(found, dict) or found.get("kind") != "AgentStatus":
         raise CannotDo("the agent answers with another document", where=folder)
+    return found
+
+
+def agent_folder(cgroup_root: str | None, state: str) -> str:
+    """The folder of an agent below the state directory. ``cgroup_root`` is as the kubelet's configuration or as ``release``
+    names it. Raises CannotDo, BadInput."""
+    # an agent that runs pods itself has a socket of the same name
+    roots = [root for root in running_roots(state) if tree_owner(root) == KUBELET]
+    if cgroup_root is not None:
+        roots = [root for root in roots if root in _trees(cgroup_root)]
+    if len(roots) > 1:
+        message = f"{len(roots)} agents run beside kubelets here"
+        raise BadInput(message, where="--cgroup-root", hint=f"one of {', '.join(roots)}")
+    if not roots:
+        raise CannotDo("no agent runs beside a kubelet here", where=state, hint="qoslet agent")
+    return f"{state}/{escaped(roots[0])}"
+
+
+def _trees(cgroup_root: str) -> set[str]:
+    """The cgroups that a kubelet has for all pods, by either driver: below a root, and the root
+    itself."""
+    below = root_of(cgroup_root, cgroups_per_qos=True)
+    found = {cgroup_root.rstrip("/"), to_cgroupfs(below)}
+    with suppress(BadInput):
+        found |= {concrete(below, "systemd"), root_path(cgroup_root, "systemd")}
     return found

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from qoslet.app.guest.machine import GuestRun
     from qoslet.host.linux.clock import WakingClock
 
+RESET_SECONDS = 600.0
+"""How long a file that is reset again and again is not told again."""
 STATUS = "/v1/agent"
 """The page of the status."""
 
@@ -40,6 +42,7 @@ class GuestService:
         notes: Callable[[], Sequence[str]],
         *,
         verbose: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log = log
         self._notifier = notifier
@@ -48,6 +51,8 @@ class GuestService:
         self._notes = notes
         self._noted: set[str] = set()
         self._verbose = verbose
+        self._clock = clock
+        self._told_resets: dict[Key, float] = {}
         self._is_ready = False
 
     def synced(self, done: GuestSync) -> None:
@@ -83,18 +88,33 @@ class GuestService:
             self._log.line("error", line)
 
     def _tell_resets(self, done: GuestSync) -> None:
-        for (path, file), found in done.resets.items():
-            again = "it is written again"
-            if (path, file) not in done.written:
-                again = "it is written again later: its budget is used up"
-            self._log.line(
-                "warning",
-                f"{path}/{file}: another process wrote {found!r}; {again}",
-                event="Reset",
-                cgroup=path,
-                file=file,
-                found=found,
-            )
+        """One line for the files that were reset; a file is told again only after a while."""
+        now = self._clock()
+        told = self._told_resets
+        new = [
+            key
+            for key in done.resets
+            if self._verbose or now >= told.get(key, float("-inf")) + RESET_SECONDS
+        ]
+        if not new:
+            return
+        recent = {key: at for key, at in told.items() if now < at + RESET_SECONDS}
+        self._told_resets = recent | dict.fromkeys(new, now)
+        (path, file), found = new[0], done.resets[new[0]]
+        more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+        again = "written again"
+        if (path, file) not in done.written:
+            again = "written again later, its budget is used up"
+        self._log.line(
+            "warning",
+            f"another process resets {path}/{file}{more}: it wrote {found!r}; {again}; "
+            "all are in qoslet agent --status",
+            event="Reset",
+            cgroup=path,
+            file=file,
+            found=found,
+            files=len(new),
+        )
 
     def _tell_values(self, what: str, values: Mapping[Key, str]) -> None:
         if not values:

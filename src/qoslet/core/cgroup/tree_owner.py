@@ -21,7 +21,8 @@ _RUNTIMES = {
 _SCOPE = LatePattern(rf"({'|'.join(_RUNTIMES)})-[0-9a-f]{{64}}\.scope")
 _SYSTEMD = ("system.slice", "user.slice", "machine.slice", "init.scope")
 _ROOTS = {"docker": "Docker", "libpod_parent": "Podman", "k8s.io": "containerd"}
-_KUBELETS = LatePattern(r"(kubelet(-[0-9a-z]+)?-)?kubepods(\.slice)?")
+_KUBELETS = LatePattern(r"(kubelet(-[0-9a-z]+)?-)?kubepods|([^/]+-)?kubepods\.slice")
+"""With systemd the names of the cgroups above are in that of the slice."""
 
 
 def tree_owner(root: str, below: Iterable[str] = ()) -> str:
