@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.app.runtimes import cri_run
-from qoslet.core.reconcile.journal import JournalState
+from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record_done
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
@@ -32,6 +32,8 @@ from qoslet.host.state.own_files import unlink
 if TYPE_CHECKING:
     from qoslet.agent.ports import Runtime
     from qoslet.app.tree import OwnedTree
+    from qoslet.core.reconcile.restore import RestorePlan
+    from qoslet.core.reconcile.steps import Outcome, Step
 
 POLL_SECONDS = 0.02
 KEEPER_PATIENCE, RUNTIME_PATIENCE = 10.0, 30.0
@@ -116,6 +118,36 @@ def undo(tree: OwnedTree) -> list[str]:
         for path in list(ledger.adopted):
             ledger.forget(path)
     return wrong
+
+
+def by_file(tree: OwnedTree) -> bool:
+    """Whether a tree is another manager's: it goes on writing there, so each file is restored by
+    itself."""
+    return tree.verb in GUESTS
+
+
+def perform(tree: OwnedTree, what: RestorePlan) -> list[Outcome]:
+    """Do the steps, and write down what is over. One outcome for each step tried."""
+    outcomes = _each(tree, what.steps) if by_file(tree) else tree.driver.perform(what.steps)
+    waits = any(row.kind == "held" for row in what.left)
+    if len(outcomes) == len(what.steps) and not waits and not any(one.error for one in outcomes):
+        tree.finish()
+    elif by_file(tree) and tree.journal is not None:
+        # a value of another's holds nothing of ours, also if it should become what ours was
+        theirs = [Released(row.path, row.file) for row in what.left if row.kind == "written"]
+        record_done(tree.journal, theirs)
+    return outcomes
+
+
+def _each(tree: OwnedTree, steps: Sequence[Step]) -> list[Outcome]:
+    """Do all steps, also after one that fails."""
+    outcomes = list[Outcome]()
+    while len(outcomes) < len(steps):
+        done = tree.driver.perform(steps[len(outcomes) :])
+        if not done:
+            break
+        outcomes += done
+    return outcomes
 
 
 def end_pods(tree: OwnedTree) -> list[str]:

@@ -27,10 +27,10 @@ examples:
 
 Release stops the pods of a run first, in their grace periods. Then it checks everything: if another
 process changed a value, or runs in a cgroup that apply created, release changes nothing and lists
-each place.
+each place. In a kubelet's tree it restores each file by itself, and lists those that it leaves.
 
-exit code: 0 nothing is left to undo, 1 refused or not finished, 2 bad input,
-3 not possible on this machine
+exit code: 0 nothing is left to undo, 1 refused, not finished, or left a value of another process,
+2 bad input, 3 not possible on this machine
 """
 
 
@@ -75,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
             hierarchy=place.hierarchy,
             page_size=owned_tree.page_size(),
             force=args.force,
+            by_file=teardown.by_file(tree),
         )
         outcomes: list[Outcome] = []
         if not what.refusals and not args.dry_run:
-            outcomes = tree.driver.perform(what.steps)
-            if len(outcomes) == len(what.steps) and not any(one.error for one in outcomes):
-                tree.finish()
+            outcomes = teardown.perform(tree, what)
         _print(args, tree, what, outcomes, ended=ended)
-    wrong = what.refusals or any(one.error is not None for one in outcomes)
+    left = any(row.kind == "held" or not args.force for row in what.left)
+    wrong = left or what.refusals or any(one.error is not None for one in outcomes)
     return EXIT_NO if wrong else EXIT_OK
 
 
@@ -119,7 +119,9 @@ def _print(
         said = describe(tree, tree.place.driver, args.dry_run)
         emit(encode(release_document(said, what, outcomes, commands)))
     elif args.dry_run and not what.refusals:
-        if not commands:
+        for row in what.left:
+            note(f"left: {row.message}")
+        if not commands and not what.left:
             note(f"{tree.place.root} · {tree.place.hierarchy}: nothing to undo")
         emit("".join(f"{line}\n" for line in commands).encode())
     else:

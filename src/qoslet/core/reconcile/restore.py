@@ -1,7 +1,8 @@
 """Undoes a tree: compares the journal with the existing cgroups, and returns steps or refusals.
 
 Created cgroups are removed, children first; files of foreign cgroups get their earlier values. All
-checks come before the first step: with a refusal no step is done.
+checks come before the first step: with a refusal no step is done. In a tree of another manager each
+file is restored by itself: what is in the way of one leaves that one.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class RestoreConflict(Struct, frozen=True):
 
 class RestorePlan(Struct, frozen=True):
     """``steps`` in order, to be done only without ``refusals``. ``notes`` are messages about what
-    is not restored. ``left`` are values of other processes that stay because of ``force``."""
+    is not restored. ``left`` are files that stay as they are: values of other processes, because of
+    ``force`` or where each file is restored by itself; there also limits that cannot be restored yet."""
 
     steps: tuple[Step, ...]
     refusals: tuple[RestoreConflict, ...] = ()
@@ -86,9 +88,11 @@ def restore(
     hierarchy: Hierarchy,
     page_size: int = 4096,
     force: bool = False,
+    by_file: bool = False,
 ) -> RestorePlan:
     """The steps that undo the journal. With ``force`` values of other processes are no refusal: they
-    stay in foreign cgroups, and vanish with cgroups that qoslet created."""
+    stay in foreign cgroups, and vanish with cgroups that qoslet created. ``by_file``: the tree is
+    another manager's, where each file is restored by itself."""
     owned = [
         path for path, cgroup in now.tree.cgroups.items() if journal.is_owned(path, cgroup.identity)
     ]
@@ -111,15 +115,21 @@ def restore(
     written += theirs
     others = Observed(now.tree.at, dict(now.others))
     _, waiting = eased(to_restore, others, "refuse")
-    refusals += [
+    held = [
         RestoreConflict("held", row.path, row.file, found=str(row.used), before=row.wanted)
         for row in waiting
     ]
+    if by_file:
+        stay = {(row.path, row.file) for row in held}
+        to_restore = [row for row in to_restore if (row.path, row.file) not in stay]
+        written += held
+    else:
+        refusals += held
     steps = ordered(to_restore, others)
     steps += [Step("remove", path, why="made by us") for path in sorted(owned, key=_deepest)]
     restored = {(row.path, row.file): row.wanted or "" for row in to_restore}
     steps += _controls(journal, now, hierarchy, notes, restored)
-    if force:
+    if force or by_file:
         return RestorePlan(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
     return RestorePlan(tuple(steps), (*written, *refusals), tuple(notes))
 

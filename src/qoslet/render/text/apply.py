@@ -125,8 +125,10 @@ def release_lines(
 
 def _undone(what: RestorePlan, outcomes: Sequence[Outcome]) -> str:
     done = Counter(one.step.kind for one in outcomes if one.error is None)
-    if not what.steps:
+    if not what.steps and not what.left:
         return "nothing to undo"
     counts = f"{many(done['set'], 'value')} restored, {many(done['remove'], 'cgroup')} removed"
+    if what.left:
+        counts += f", {many(len(what.left), 'value')} left"
     left = len(what.steps) - sum(done.values())
     return f"{counts}; {many(left, 'step')} left, run it again" if left else counts
