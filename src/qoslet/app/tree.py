@@ -20,8 +20,9 @@ from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root,
 from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
+from qoslet.host.state.damaged import damage
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
-from qoslet.host.state.resume import open_journal, read_journal, verb_of
+from qoslet.host.state.resume import damaged_journals, open_journal, read_journal, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -47,7 +48,8 @@ class TreeLocation(Struct, frozen=True):
 class OwnedTree:
     """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
     written. ``notes`` say what taking it up met, ``verb`` what the tree is of; ``identities``
-    are those that taking it up has just read, for one glance."""
+    are those that taking it up has just read, for one glance; ``damage`` tells of journals of
+    another manager's tree that were damaged."""
 
     def __init__(self, place: TreeLocation, reached: Delegation, driver: Cgroupfs) -> None:
         self.place = place
@@ -57,6 +59,7 @@ class OwnedTree:
         self.journal: JournalFile | None = None
         self.notes: list[str] = []
         self.verb = "apply"
+        self.damage: CannotDo | None = None
         self.identities: Mapping[str, int] = {}
         self._files: tuple[str, ...] = ()
         self._eyes: CgroupObserver | None = None
@@ -287,6 +290,10 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
                 recorded=recorded,
             )
             made.verb = header.verb
+        if made.verb in GUESTS:
+            made.damage = damage(damaged_journals(place.root, state))
+            if made.damage is not None and verb is not None:
+                made.notes.append(str(made.damage))
         made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}
         _given(made)
         made.allow_foreign_writes(made.ledger.adopted)

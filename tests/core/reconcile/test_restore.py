@@ -42,6 +42,7 @@ def undo(
     others: tuple[ObservedCgroup, ...] = (),
     beside: dict[str, list[ObservedCgroup]] | None = None,
     force: bool = False,
+    by_file: bool = False,
     hierarchy: str = "v2",
 ) -> RestorePlan:
     now = TreeState(
@@ -50,7 +51,9 @@ def undo(
         {one.path: one for one in others},
         beside or {},
     )
-    return restore(book, now, hierarchy="v1" if hierarchy == "v1" else "v2", force=force)
+    return restore(
+        book, now, hierarchy="v1" if hierarchy == "v1" else "v2", force=force, by_file=by_file
+    )
 
 
 def said(what: RestorePlan) -> list[str]:
@@ -279,3 +282,21 @@ def test_who_resets_a_file(path: str, file: str, who: str) -> None:
 )
 def test_places(path: str, place: str) -> None:
     assert level_of(path, ROOT) == place
+
+
+def test_in_a_kubelets_tree_each_file_is_restored_by_itself() -> None:
+    book = ledger(
+        Adopted("/kp", 4),
+        Set("/kp", "cpu.weight", "77", "5"),
+        Set("/kp", "pids.max", "max", "9"),
+        Set("/kp", "memory.max", "4096", "max"),
+    )
+    now = group("/kp", 4, cpu_weight="50", pids_max="9", memory_max="max", memory=1 << 20)
+    assert said(undo(book, others=(now,))) != []
+    assert undo(book, others=(now,)).refusals
+    what = undo(book, others=(now,), by_file=True)
+    assert (said(what), what.refusals) == (["set /kp/pids.max = max"], ())
+    assert [(row.kind, row.file) for row in what.left] == [
+        ("written", "cpu.weight"),
+        ("held", "memory.max"),
+    ]

@@ -5,23 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from qoslet.core.reconcile.journal import (
+    AGENT,
+    GUESTS,
+    Adopted,
     Created,
     CreateIntent,
     Header,
     Removed,
     Set,
+    beginning,
     lines,
 )
 from qoslet.errors import CannotDo
 from qoslet.host.state import journal_file, root_lock
+from qoslet.host.state.damaged import damage
 from qoslet.host.state.folder import escaped, unescaped
 from qoslet.host.state.journal_file import claim
 from qoslet.host.state.moved import is_named
+from qoslet.host.state.resume import damaged_journals, open_journal
 from tests.host.state.test_journal_file import BOOT, ROOT, Groups, claimed, left, said, state
 
 __all__ = ["state"]
@@ -253,3 +260,86 @@ def test_of_many_that_enter_and_leave_a_root_one_has_it_at_a_time(
     assert [run.returncode for run in runs] == [0, 0, 0], [err for _, err in said]
     assert [int(out) for out, _ in said] == [150, 150, 150]
     assert os.listdir(state) == []
+
+
+KUBEPODS = "/kubepods"
+GUEST_LINES = [
+    *beginning(Header(BOOT, "v1", KUBEPODS, 1, verb=AGENT)),
+    Adopted(KUBEPODS, 4),
+    Set(KUBEPODS, "cpu.shares", "2", "102"),
+    Set(KUBEPODS, "pids.max", "max", "9"),
+]
+
+
+def guests(state: str, spoil: Callable[[Path], object]) -> Path:
+    """A killed agent's journal of a kubelet's tree after ``spoil``."""
+    folder = Path(state, "kubepods")
+    folder.mkdir(mode=0o700, parents=True)
+    Path(state).chmod(0o700)
+    (folder / "journal").write_bytes(lines(GUEST_LINES))
+    spoil(folder / "journal")
+    return folder
+
+
+def to_directory(path: Path) -> None:
+    path.unlink()
+    (path / "inner").mkdir(parents=True)
+
+
+def without(number: int) -> Callable[[Path], object]:
+    def spoil(path: Path) -> None:
+        text = path.read_bytes().splitlines(keepends=True)
+        text[number] = b"x" + text[number][1:]
+        path.write_bytes(b"".join(text))
+
+    return spoil
+
+
+@pytest.mark.parametrize("verb", [None, AGENT])
+@pytest.mark.parametrize(
+    ("spoil", "restorable"),
+    [
+        (lambda path: path.write_bytes(b"garbage\n"), 0),
+        (lambda path: path.write_bytes(b"garbage"), 0),
+        (lambda path: path.write_bytes(b""), 0),
+        (to_directory, 0),
+        (without(3), 1),
+    ],
+    ids=["garbage", "torn garbage", "empty", "directory", "one line"],
+)
+def test_a_damaged_journal_of_a_kubelets_tree_stays_until_a_person_removes_it(
+    state: str, spoil: Callable[[Path], object], restorable: int, verb: str | None
+) -> None:
+    folder = guests(state, spoil)
+    tree = Groups(kubepods=4)
+    assert damaged_journals(KUBEPODS, state) == [f"{folder}/journal"]
+    for _ in range(2):
+        journal = open_journal(KUBEPODS, tree, state=state, boot=BOOT, verb=verb)
+        assert (len(journal.ledger.files), journal.verb in GUESTS) == (restorable, True)
+        restorable = 0
+        kept = damaged_journals(KUBEPODS, state)
+        assert kept == [f"{folder}/journal.damaged"]
+        journal.close(gone=True)
+        assert [one.name for one in folder.iterdir()] == ["journal.damaged"]
+    wrong = damage(kept)
+    assert wrong is not None
+    assert (wrong.exit_code, wrong.where) == (3, kept[0])
+
+
+def test_a_second_damaged_journal_is_kept_beside_the_first(state: str) -> None:
+    folder = guests(state, without(3))
+    (folder / "journal.damaged").write_bytes(b"old")
+    open_journal(KUBEPODS, Groups(kubepods=4), state=state, boot=BOOT, verb=None).close(gone=True)
+    assert sorted(one.name for one in folder.iterdir()) == ["journal.damaged", "journal.damaged.2"]
+    assert (folder / "journal.damaged").read_bytes() == b"old"
+
+
+def test_a_torn_last_line_of_an_agents_journal_lacks_nothing(state: str) -> None:
+    guests(state, lambda path: path.write_bytes(path.read_bytes()[:-5]))
+    journal = open_journal(KUBEPODS, Groups(kubepods=4), state=state, boot=BOOT, verb=None)
+    assert (list(journal.ledger.files), damaged_journals(KUBEPODS, state)) == (
+        [(KUBEPODS, "cpu.shares")],
+        [],
+    )
+    journal.close(gone=True)
+    assert not Path(state, "kubepods").exists()

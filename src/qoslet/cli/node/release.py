@@ -30,7 +30,7 @@ process changed a value, or runs in a cgroup that apply created, release changes
 each place. In a kubelet's tree it restores each file by itself, and lists those that it leaves.
 
 exit code: 0 nothing is left to undo, 1 refused, not finished, or left a value of another process,
-2 bad input, 3 not possible on this machine
+2 bad input, 3 not possible on this machine, or a journal was damaged
 """
 
 
@@ -81,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
         if not what.refusals and not args.dry_run:
             outcomes = teardown.perform(tree, what)
         _print(args, tree, what, outcomes, ended=ended)
+        if tree.damage is not None:
+            raise tree.damage
     left = any(row.kind == "held" or not args.force for row in what.left)
     wrong = left or what.refusals or any(one.error is not None for one in outcomes)
     return EXIT_NO if wrong else EXIT_OK
@@ -121,11 +123,13 @@ def _print(
     elif args.dry_run and not what.refusals:
         for row in what.left:
             note(f"left: {row.message}")
-        if not commands and not what.left:
+        if not commands and not what.left and tree.damage is None:
             note(f"{tree.place.root} · {tree.place.hierarchy}: nothing to undo")
         emit("".join(f"{line}\n" for line in commands).encode())
     else:
         from qoslet.render.text.apply import release_lines
 
         title = f"{tree.place.root} · {tree.place.hierarchy}"
-        show(release_lines(title, what, outcomes, args.verbose, ended))
+        lines = release_lines(title, what, outcomes, args.verbose, ended)
+        is_known = what.steps or what.left or tree.damage is None
+        show(lines if is_known else lines[:-1])

@@ -25,7 +25,7 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, RESERVE, STATE, UNREADABLE, escaped
+from qoslet.host.state.folder import DAMAGED, JOURNAL, RESERVE, STATE, UNREADABLE, escaped
 from qoslet.host.state.moved import is_named, reopened
 from qoslet.host.state.own_files import put_in_place, unlink
 from qoslet.host.state.root_lock import FULL, cannot, enter, leave, locked_again
@@ -249,7 +249,7 @@ class JournalFile:
         if gone:
             unlink(JOURNAL, self._folder)
             for name in os.listdir(self._folder):
-                if name.startswith(f"{JOURNAL}."):
+                if name.startswith(f"{JOURNAL}.") and not name.startswith(DAMAGED):
                     unlink(name, self._folder)
         elif self._owed and self._file >= 0:
             with suppress(CannotDo, OSError):

@@ -28,6 +28,7 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
+from qoslet.host.state.damaged import keep_aside, kept_aside
 from qoslet.host.state.folder import (
     JOURNAL,
     UNREADABLE,
@@ -59,7 +60,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class _Parts(Struct):
     """A journal as far as it can be read. ``lost``: it has no header; ``boot_known``: that of this
-    boot is known nevertheless. ``aside``: it was put aside by an earlier version."""
+    boot is known nevertheless. ``aside``: it was put aside by an earlier version. ``damaged`` are the
+    numbers of lines that do not count; ``torn``: the last one alone, of a write that was never done."""
 
     parsed: ParsedJournal
     lost: bool
@@ -67,6 +69,14 @@ class _Parts(Struct):
     aside: bool
     verb: str
     damaged: list[int] = []
+    torn: bool = False
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether a journal of this boot may have named values that it does not name any more."""
+        if self.parsed.header is None:
+            return self.boot_known
+        return bool(self.damaged) and not self.torn
 
     def header_like(self, header: Header) -> Header | None:
         """Its header; where that is lost and the boot is known, what it must have been beside
@@ -157,7 +167,8 @@ def _parts(folder: int, root: str, recorded: Recorded) -> _Parts:
     known = lost and (
         _written_since_boot(folder, name if aside else JOURNAL) or (pods and bool(recorded()))
     )
-    return _Parts(parsed, lost, known, aside, verb, damaged)
+    torn = len(damaged) == 1 and not data.endswith(b"\n")
+    return _Parts(parsed, lost, known, aside, verb, damaged, torn)
 
 
 def _is_guests(parsed: ParsedJournal, root: str) -> bool:
@@ -190,6 +201,8 @@ def _recovered(
         notes.append(f"{root}: {parsed.bad} torn or damaged lines of the journal (line {numbers})")
     if (parts.parsed.header.verb if parts.parsed.header else parts.verb) in GUESTS:
         # the cgroups that stand there are another manager's, whatever their names and values
+        if parts.lost and not parsed.bad:
+            notes.append(f"{root}: the journal is empty, no file, or without its beginning")
         return notes
     standing = {path: tree.identity(path) or 0 for path in tree.below(root)}
     others = {path: tree.identity(path) for path in written_elsewhere(ledger, root)}
@@ -232,6 +245,8 @@ def _take_up(
         ledger.add(old.entries)
         if stale:
             journal.notes += _recovered(ledger, parts, tree, root, given, recorded)
+        if before.verb in GUESTS and parts.lacks_values:
+            _keep_aside(journal)
         if before.driver != header.driver and ledger.cgroups:
             raise CannotDo(
                 f"the tree was created with the {before.driver} driver",
@@ -260,6 +275,30 @@ def _take_up(
     if stale:
         journal.rewrite()
         journal.forget_aside()
+
+
+def _keep_aside(journal: JournalFile) -> None:
+    """Keep a damaged journal beside the one that is written now. Raises ``CannotDo``."""
+    try:
+        keep_aside(journal.folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise cannot("cannot keep the damaged journal", error, journal.path) from error
+
+
+def damaged_journals(root: str, state: str) -> list[str]:
+    """The paths of damaged journals of a tree of another manager: those kept aside, and the one in
+    place. Raises ``CannotDo``."""
+    path = f"{state}/{escaped(root)}"
+    folder = _opened(path)
+    if folder < 0:
+        return []
+    try:
+        parts = _parts(folder, root, tuple)
+    finally:
+        os.close(folder)
+    return [*kept_aside(path), *([f"{path}/{JOURNAL}"] if parts.lacks_values else [])]
 
 
 _COMMANDS = {GUEST: "audit --fix", AGENT: "agent"}
