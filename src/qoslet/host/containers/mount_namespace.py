@@ -8,6 +8,7 @@ is replaced in the same way.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -82,17 +83,14 @@ def enter(wanted: Sequence[VolumeMount]) -> Iterator[str]:
 
 def _unmount_pod_volumes() -> None:
     """Unmount the volumes of all pods in this mount namespace. It follows the host's, where
-    volumes of other pods may go at any moment: only one that is still there is a fault."""
-    faults: dict[int, OSError] = {}
+    volumes of other pods may go at any moment, and be mounted again: one that is not there (EINVAL,
+    ENOENT) is unmounted."""
     for one in _pod_volumes():
         try:
             unmount(one.point, DETACH)
         except OSError as error:
-            faults[one.number] = error
-    if faults:
-        for one in _pod_volumes():
-            if one.number in faults:
-                raise faults[one.number]
+            if error.errno not in (errno.EINVAL, errno.ENOENT):
+                raise
 
 
 def _pod_volumes() -> list[MountPoint]:
