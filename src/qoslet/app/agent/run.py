@@ -121,9 +121,14 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
 
 
 def _directories(options: RunOptions, root: str) -> ManifestDirectories | None:
-    """Which directories had the manifests of an earlier run of a root on this machine."""
-    real = not options.simulate and not options.dry_run
-    return ManifestDirectories(folder_of(root)) if real else None
+    """Which directories had the manifests of an earlier run of a root on this machine; None where
+    there was none."""
+    if options.simulate or options.dry_run:
+        return None
+    try:
+        return ManifestDirectories(folder_of(root))
+    except CannotDo:
+        return None  # joining the machine says what it lacks, of which this is the least
 
 
 def _reading(options: RunOptions, node: Node) -> Reading:
