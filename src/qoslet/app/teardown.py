@@ -141,7 +141,7 @@ def perform(tree: OwnedTree, what: RestorePlan) -> list[Outcome]:
 
 def _each(tree: OwnedTree, steps: Sequence[Step]) -> list[Outcome]:
     """Do all steps, also after one that fails."""
-    outcomes = list[Outcome]()
+    outcomes: list[Outcome] = []
     while len(outcomes) < len(steps):
         done = tree.driver.perform(steps[len(outcomes) :])
         if not done:
