@@ -157,6 +157,30 @@ def test_values_that_another_process_wrote_since_are_its_own(
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_damaged_journal_fails_each_release_until_it_is_removed(
+    hierarchy: Hierarchy, tmp_path: Path
+) -> None:
+    with node(hierarchy, tmp_path) as tree:
+        planned, spoiled = tree.texts(), tree.spoil()
+        tree.fix()
+        lines = tree.journal.read_bytes().splitlines(keepends=True)
+        number = next(at for at, line in enumerate(lines) if b'"set"' in line)
+        lines[number] = b"x" + lines[number][1:]
+        tree.journal.write_bytes(b"".join(lines))
+        release = ["release", "--cgroup-root", tree.root]
+        dry = run(*release, "--dry-run")
+        assert (dry.returncode, f"{tree.journal}: this journal was damaged" in dry.stderr) == (3, 1)
+        kept = tree.journal.with_name("journal.damaged")
+        done = run(*release)
+        assert (done.returncode, f"{kept}: this journal was damaged" in done.stderr) == (3, True)
+        after = tree.texts()
+        restored = [name for name in spoiled if planned[name] != spoiled[name] == after[name]]
+        remaining = [name for name in spoiled if after[name] != spoiled[name]]
+        assert (len(restored), len(remaining)) == (4, 1), "all but the file of the damaged line"
+        assert (kept.exists(), tree.journal.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 def test_a_crash_at_any_boundary_is_recovered(hierarchy: Hierarchy, tmp_path: Path) -> None:
     with node(hierarchy, tmp_path) as tree:
         planned, spoiled = tree.texts(), tree.spoil(pods=2)
