@@ -33,7 +33,7 @@ WANTED = {
     ),
     "kube-prometheus.yaml": (
         ["grafana", "node-exporter"],
-        ["Prometheus", "Alertmanager", "PrometheusRule", "ServiceMonitor", "PodMonitor"],
+        ["Alertmanager", "PrometheusRule", "ServiceMonitor", "PodMonitor"],
     ),
 }
 
@@ -46,6 +46,11 @@ def test_what_a_chart_prints_is_read_as_it_is(name: str) -> None:
     assert {row.severity for row in loaded.problems} == {"info"}
     custom = [row.message for row in loaded.problems if "custom resource" in row.message]
     assert [message.partition(" (")[0] for message in custom] == kinds
+    unread = [
+        row.message for row in loaded.problems if "does not read its containers" in row.message
+    ]
+    expected = ["Prometheus"] if name == "kube-prometheus.yaml" else []
+    assert [message.partition(" (")[0] for message in unread] == expected
 
 
 def test_all_of_them_together_are_read_with_one_row_a_kind() -> None:

@@ -90,9 +90,8 @@ def restore(
     force: bool = False,
     by_file: bool = False,
 ) -> RestorePlan:
-    """The steps that undo the journal. With ``force`` values of other processes are no refusal: they
-    stay in foreign cgroups, and vanish with cgroups that qoslet created. ``by_file``: the tree is
-    another manager's, where each file is restored by itself."""
+    """The steps that undo the journal. With ``force`` others' values are no refusal: they stay in
+    foreign cgroups, and vanish with ours. ``by_file``: of another manager's tree, file by file."""
     owned = [
         path for path, cgroup in now.tree.cgroups.items() if journal.is_owned(path, cgroup.identity)
     ]
@@ -129,9 +128,9 @@ def restore(
     steps += [Step("remove", path, why="made by us") for path in sorted(owned, key=_deepest)]
     restored = {(row.path, row.file): row.wanted or "" for row in to_restore}
     steps += _controls(journal, now, hierarchy, notes, restored)
-    if force or by_file:
-        return RestorePlan(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
-    return RestorePlan(tuple(steps), (*written, *refusals), tuple(notes))
+    if not (force or by_file):
+        refusals, written = [*written, *refusals], []
+    return RestorePlan(tuple(steps), tuple(refusals), tuple(notes), tuple(written))
 
 
 def _deepest(path: str) -> tuple[int, str]:

@@ -386,15 +386,8 @@ def test_leases_are_few() -> None:
 
 
 def test_kinds_of_controllers() -> None:
-    kinds: Mapping[str | None, bool] = {
-        "ReplicaSet": True,
-        "StatefulSet": True,
-        "Job": True,
-        "Rollout": True,
-        "DaemonSet": False,
-        "Node": False,
-        None: False,
-    }
+    yes, no = ("ReplicaSet", "StatefulSet", "Job", "Rollout"), ("DaemonSet", "Node", None)
+    kinds: Mapping[str | None, bool] = {**dict.fromkeys(yes, True), **dict.fromkeys(no, False)}
     assert {kind: not not_evictable(kind) for kind in kinds} == kinds
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from qoslet.core.node import eviction_fields as evictions
 from qoslet.core.node import fields as read
 from qoslet.core.node import manager_config as managers
 from qoslet.core.node.documents.reader import Fields
@@ -98,6 +97,17 @@ def _system_cgroups(faults: Faults, where: str, value: Any) -> str | None:
     return found
 
 
+def _evictions(name: str) -> Callable[[Faults, str, Any], Any]:
+    """A reader of ``eviction_fields``, which is imported where a configuration has thresholds."""
+
+    def read_it(faults: Faults, where: str, value: Any) -> Any:
+        from qoslet.core.node import eviction_fields
+
+        return getattr(eviction_fields, name)(faults, where, value)
+
+    return read_it
+
+
 READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "cgroupsPerQOS": ("cgroups_per_qos", read.boolean),
     "cgroupRoot": ("cgroup_root", _root),
@@ -117,7 +127,7 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "kubeReservedCgroup": ("kube_reserved_cgroup", cgroup_name),
     "systemReservedCgroup": ("system_reserved_cgroup", cgroup_name),
     "reservedSystemCPUs": ("reserved_system_cpus", read.cpu_list),
-    "evictionHard": ("eviction_hard", evictions.thresholds),
+    "evictionHard": ("eviction_hard", _evictions("thresholds")),
     "featureGates": ("feature_gates", read.gates),
     "memorySwap": ("swap_behavior", _swap),
     "memoryThrottlingFactor": ("memory_throttling_factor", read.factor),
@@ -135,9 +145,9 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
 UNUSED: Mapping[str, Callable[[Faults, str, Any], Any]] = {
     "oomScoreAdj": _score,
     "systemCgroups": _system_cgroups,
-    "evictionSoft": evictions.thresholds,
-    "evictionSoftGracePeriod": evictions.grace_periods,
-    "evictionMinimumReclaim": evictions.minimum_reclaims,
+    "evictionSoft": _evictions("thresholds"),
+    "evictionSoftGracePeriod": _evictions("grace_periods"),
+    "evictionMinimumReclaim": _evictions("minimum_reclaims"),
     "evictionMaxPodGracePeriod": _seconds,
     "evictionPressureTransitionPeriod": read.duration,
     "mergeDefaultEvictionSettings": read.boolean,
@@ -208,7 +218,9 @@ def kubelet_read(
             found.origins[field] = where
     if "evictionSoft" in documents:
         periods = documents.get("evictionSoftGracePeriod", (None, ""))[0]
-        evictions.check_soft(faults, *documents["evictionSoft"], periods)
+        from qoslet.core.node.eviction_fields import check_soft
+
+        check_soft(faults, *documents["evictionSoft"], periods)
     if "evictionHard" not in flags:
         asked = bool(found.unused.get("mergeDefaultEvictionSettings"))
         found.adds_thresholds = asked or over_defaults
