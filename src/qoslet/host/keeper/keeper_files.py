@@ -11,7 +11,9 @@ from collections.abc import Callable
 from qoslet.host.keeper.launch import listening
 from qoslet.host.state.folder import KEEPER_LOCK, KEEPER_SOCKET
 from qoslet.host.state.moved import is_named, reopened
-from qoslet.host.state.own_files import open_lock
+from qoslet.host.state.own_files import open_lock, put_in_place, unlink
+
+_NEW_LOCK = f"{KEEPER_LOCK}.new"
 
 
 class KeeperFiles:
@@ -82,15 +84,33 @@ class KeeperFiles:
     def _taken(self) -> bool:
         """Take the lock that has the name now; False where another keeper has it. Raises
         OSError."""
-        lock = open_lock(KEEPER_LOCK, self._folder)
+        lock = open_lock(_NEW_LOCK, self._folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        try:
+            if not self._named():
+                os.close(lock)
+                lock = open_lock(KEEPER_LOCK, self._folder)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # the same open file, so the lock is held as long as this number is open
             os.dup2(lock, self._lock, inheritable=False)
         except BlockingIOError:
             return False
         finally:
             os.close(lock)
+            unlink(_NEW_LOCK, self._folder)
+        return True
+
+    def _named(self) -> bool:
+        """Give the new lock its name, if that is free. It is locked by then: an agent that found it
+        unlocked would start another keeper. Raises OSError."""
+        named = f"{self._path}/{KEEPER_LOCK}"
+        if os.path.lexists(named) and not os.path.isdir(named):
+            return False
+        put_in_place(_NEW_LOCK, KEEPER_LOCK, self._folder)
         return True
 
     def _note(self, line: str) -> None:
