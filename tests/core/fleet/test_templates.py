@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.fleet.change import ChangePlanner, PairStore
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.nodes import NodeFactory
 from qoslet.core.fleet.outcome import NodePlanner
 from qoslet.core.fleet.plan import FleetPlanner
 from qoslet.core.fleet.read import BatchReader
+from qoslet.core.fleet.second_side import SecondSide, unchanged
+from qoslet.core.fleet.shape_change import ShapeStore
 from qoslet.core.fleet.shapes import Shapes
 from qoslet.core.fleet.splitter import Batch, ItemSplitter
 from qoslet.core.fleet.templates import TemplateStore, node_key
@@ -22,6 +23,7 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.resources.pod_template import TemplateCache
 from tests.cli.clusters import cluster, text_of
+from tests.core.fleet.test_change import second
 from tests.core.fleet.test_outcome import POD_LISTS, grouped, placed
 from tests.core.plan.test_live_plan import nodes
 from tests.core.vectors.fixtures import quantities
@@ -65,20 +67,16 @@ def test_shapes_that_were_compared_compare_the_same_on_other_nodes(
     node: Node, other: Node, data: st.DataObject, found: list[Pod]
 ) -> None:
     found = placed([pod for pod in found if pod.os == "linux"])
-    shapes, store, pairs = Shapes(), TemplateStore(), PairStore()
+    shapes, store, known = Shapes(), TemplateStore(), ShapeStore()
     shapes.add_all(found)
     for _ in range(2):
         before, after = data.draw(machines(node)), data.draw(machines(other))
         sides = [NodePlanner(one, shapes.pods, store) for one in (before, after)]
         apart = [NodePlanner(one, shapes.pods) for one in (before, after)]
-        shared, alone = ChangePlanner(sides[0], sides[1], pairs), ChangePlanner(apart[0], apart[1])
+        shared, alone = SecondSide(sides[0], sides[1], known), SecondSide(apart[0], apart[1])
         if shared.is_exact:
             return
-        standings = [
-            [one.plan("", grouped(one, shapes, found), ()) for one in some]
-            for some in (sides, apart)
-        ]
-        assert shared.compare(*standings[0]) == alone.compare(*standings[1])
+        assert second(shared, sides, shapes, found) == second(alone, apart, shapes, found)
 
 
 @settings(max_examples=100, deadline=None)
@@ -87,11 +85,12 @@ def test_a_standing_beside_itself_is_one_beside_its_equal(node: Node, found: lis
     shapes = Shapes()
     shapes.add_all(placed(found))
     planner = NodePlanner(node, shapes.pods)
-    compared = ChangePlanner(planner, planner)
-    if compared.is_exact:
+    side = SecondSide(planner, planner)
+    if side.is_exact:
         return
-    one, same = (planner.plan("n", grouped(planner, shapes, found), ()) for _ in range(2))
-    assert compared.compare(one, one) == compared.compare(one, same)
+    groups = grouped(planner, shapes, found)
+    _, change = second(side, [planner, planner], shapes, found)
+    assert unchanged(planner, planner.plan("n", groups, ()), groups) == change
 
 
 @given(nodes(), nodes())

@@ -40,25 +40,36 @@ class NodeFactory:
     def __init__(self, flags: Flags, configurations: Sequence[Configuration] = ()) -> None:
         self._flags = replace(flags, probe="never", node_name=None)
         self._configurations = configurations
+        self._is_for_all = all(one.selector is None for one in configurations)
+        self._all = tuple(range(len(configurations)))
         self._known: dict[tuple[bytes, tuple[int, ...]], tuple[FoundNode, str]] = {}
 
     def of(self, row: NodeRow) -> FoundNode:
         """The node of a row. Raises BadInputs."""
-        chosen = tuple(
-            at
-            for at, one in enumerate(self._configurations)
-            if one.selector is None or one.selector.matches(row.labels)
-        )
-        known = self._known.get((row.body, chosen))
-        if known is None:
-            found = self._resolve(row, chosen)
-            self._known[row.body, chosen] = found, row.where
+        found, where = self._equal(row)
+        if where == row.where and found.node.name == row.name:
             return found
-        found, where = known
         problems = tuple(
             replace(one, where=one.where.replace(where, row.where, 1)) for one in found.problems
         )
         return FoundNode(replace(found.node, name=row.name), found.kind, problems)
+
+    def equal(self, row: NodeRow) -> FoundNode:
+        """The first node that is equal to that of a row but for its name. Raises BadInputs."""
+        return self._equal(row)[0]
+
+    def _equal(self, row: NodeRow) -> tuple[FoundNode, str]:
+        chosen = self._all
+        if not self._is_for_all:
+            chosen = tuple(
+                at
+                for at, one in enumerate(self._configurations)
+                if one.selector is None or one.selector.matches(row.labels)
+            )
+        known = self._known.get((row.body, chosen))
+        if known is None:
+            known = self._known[row.body, chosen] = self._resolve(row, chosen), row.where
+        return known
 
     def _resolve(self, row: NodeRow, chosen: tuple[int, ...]) -> FoundNode:
         given = [one for at in chosen for one in self._configurations[at].documents]

@@ -5,7 +5,7 @@ It says what ``core.plan`` says of the same node and pods, without the cgroups o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -17,12 +17,12 @@ from qoslet.core.fleet.templates import NodeTemplates, TemplateStore
 from qoslet.core.node.node import Node, allocatable, enforced, eviction_reservation
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.plan.pod_planner import Planner
-from qoslet.core.plan.problems import contradictions, node_problems, pod_problems
+from qoslet.core.plan.problems import contradictions, pod_problems, room_problems, upper_problems
 from qoslet.core.plan.totals import Largest, NodeTotals, TemplateSummary, bytes_of
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, Severity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.pod_template import PodTemplatePlan
-from qoslet.core.resources.qos_cgroups import QosTotalsBuilder
+from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
 
 State = Literal["ok", "warning", "error", "broken"]
 Amounts = Mapping[str, int]
@@ -81,20 +81,21 @@ def amounts(quantities: Quantities) -> dict[str, int]:
     }
 
 
-def state_of(problems: Sequence[Problem]) -> State:
-    """The gravest of the rows."""
-    found = {one.severity for one in problems}
+def gravest(found: Collection[Severity]) -> State:
+    """The state of a node with rows of these severities."""
     return "error" if "error" in found else "warning" if "warning" in found else "ok"
 
 
 class NodePlan(Struct, frozen=True):
-    """What planning a node gave, beside its outcome: templates with their number, sums and groups
-    above the pods. ``plan`` is the whole one where pods depend on each other."""
+    """What planning a node gave, beside its outcome: sums and groups above the pods. ``plan`` is
+    the whole one where pods depend on each other."""
 
-    counts: Mapping[int, tuple[int, PodTemplatePlan]]
-    """Shape to how many admitted pods have it, and their template."""
     upper: Sequence[Cgroup]
     outcome: NodeOutcome
+    totals: NodeTotals
+    qos_totals: QosTotals = QosTotals()
+    room: tuple[Severity, ...] = ()
+    """Of the rows about the node's room."""
     plan: Plan | None = None
 
 
@@ -148,8 +149,8 @@ class NodePlanner:
         for group in groups:
             pods.add(group)
         rows = [*problems, *pods.problems()]
-        outcome = self._outcome(name, pods.totals, pods.upper, rows, pods.unlimited)
-        return NodePlan(pods.counts, pods.upper, outcome)
+        outcome = self.outcome(name, pods.totals, pods.upper, rows, pods.unlimited)
+        return NodePlan(pods.upper, outcome, pods.totals, pods.qos_totals, pods.room)
 
     def _whole(
         self, node: Node, groups: Sequence[ShapeGroup], problems: Sequence[Problem]
@@ -165,8 +166,8 @@ class NodePlanner:
             totals.add(summary)
             unlimited += "memory" not in summary.limits
         upper = live.upper()
-        outcome = self._outcome(node.name or "", totals, upper, made.problems, unlimited)
-        return NodePlan({}, upper, outcome, made)
+        outcome = self.outcome(node.name or "", totals, upper, made.problems, unlimited)
+        return NodePlan(upper, outcome, totals, plan=made)
 
     def summary(self, group: ShapeGroup) -> TemplateSummary:
         """Pods of a shape with the first of them."""
@@ -181,7 +182,7 @@ class NodePlanner:
             found = self._noted[shape] = any(True for _ in rows)
         return found
 
-    def _outcome(
+    def outcome(
         self,
         name: str,
         totals: NodeTotals,
@@ -189,6 +190,7 @@ class NodePlanner:
         problems: Sequence[Problem],
         unlimited: int,
     ) -> NodeOutcome:
+        """The numbers of a node with these sums, of which ``unlimited`` pods have no limit."""
         capacity, left, whole = self._amounts
         claimed = dict.fromkeys(PROTECTING, 0)
         for (_, file), amount in totals.claims.items():
@@ -199,7 +201,7 @@ class NodePlanner:
         memory = left.get("memory")
         return NodeOutcome(
             name,
-            state_of(problems),
+            gravest({one.severity for one in problems}),
             totals.pods,
             self.node.profile.kubernetes,
             self.node.hierarchy if self.node.os == "linux" else "windows",
@@ -227,9 +229,10 @@ class _Pods:
         self._merged: dict[int, ShapeGroup] = {}
         self._contradicted: list[Pod] = []
         self.totals = NodeTotals()
-        self.counts: dict[int, tuple[int, PodTemplatePlan]] = {}
+        self.qos_totals = QosTotals()
         self.unlimited = 0
         self.upper: Sequence[Cgroup] = ()
+        self.room: tuple[Severity, ...] = ()
 
     def add(self, group: ShapeGroup) -> None:
         """Count pods of a shape; those of one template are told together."""
@@ -244,7 +247,6 @@ class _Pods:
             self._sums.add(
                 template.qos, template.memory, template.milli, group.count, apart=template.apart
             )
-        self.counts[group.shape] = group.count, template
         if shape.status_qos not in (None, "", template.qos):
             self._contradicted += [member(shape, group.first)] * group.count
         if "memory" not in template.sums.limits:
@@ -260,8 +262,11 @@ class _Pods:
         largest = Largest(summaries.get)
         for key in summaries:
             largest.changed(key)
-        self.upper = planner.planner.upper(self._sums.qos_totals)
-        rows = node_problems(policy, self.totals, self.upper, largest)
+        self.qos_totals = self._sums.qos_totals
+        self.upper = planner.planner.upper(self.qos_totals)
+        rows = list(room_problems(policy, self.totals, largest))
+        self.room = tuple([one.severity for one in rows])
+        rows += upper_problems(policy, self.totals, self.upper)
         for key, summary in summaries.items():
             if planner.noted(self._merged[key].shape, summary):
                 rows += pod_problems(policy, summary)

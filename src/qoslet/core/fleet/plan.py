@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from qoslet.core.fleet.change import ChangePlanner, NodeChange, PairStore
+from qoslet.core.fleet.change import NodeChange
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.fit import TAINTS, Fit, FitRequest, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
+from qoslet.core.fleet.second_side import SecondSide, Told, unchanged
+from qoslet.core.fleet.shape_change import ShapeStore
 from qoslet.core.fleet.templates import TemplateStore, node_key
 from qoslet.core.node.node import Node
-from qoslet.core.problem import Problem, ProblemCode
+from qoslet.core.problem import Problem, ProblemCode, Severity
 from qoslet.errors import BadInput, BadInputs
 
 
@@ -51,6 +54,17 @@ class Fleet(Struct, frozen=True):
         return not self.errors
 
 
+class _Kind(Struct, gc=False):
+    """What nodes share that are equal on all sides but for their names. ``same``: the second side
+    is the first; ``severities`` are those of the second's documents."""
+
+    planners: list[NodePlanner]
+    second: SecondSide | None
+    same: bool
+    severities: tuple[Severity, ...]
+    fitter: Fitter | None
+
+
 class FleetPlanner:
     """Plans the nodes of a cluster. ``factories`` are one or two sides; ``fit`` is what is to fit."""
 
@@ -61,16 +75,15 @@ class FleetPlanner:
         self._factories = factories
         self._fit = fit
         self.templates = TemplateStore()
-        self._pairs = PairStore()
+        self._shapes = ShapeStore()
         self._nodes: dict[str, NodePlanner] = {}
-        self._planners: dict[tuple[int, int], NodePlanner] = {}
-        self._changes: dict[tuple[int, int], ChangePlanner] = {}
-        self._fitters: dict[int, Fitter] = {}
+        self._kinds: dict[tuple[int, ...], _Kind] = {}
+        self._seconds: dict[tuple[int, int], SecondSide] = {}
 
     @property
     def compared(self) -> int:
         """How many pairs of templates were compared."""
-        return self._pairs.count
+        return self._shapes.count
 
     def results(self, names: Iterable[str]) -> Iterator[NodeResult]:
         """The nodes of these names."""
@@ -82,20 +95,20 @@ class FleetPlanner:
         if bundled is not None:
             if not bundled.nodes:
                 return self._broken(name, list(bundled.problems))
-            planners = [self._planner(one) for one in bundled.nodes]
             found = [FoundNode(one, 0, bundled.problems) for one in bundled.nodes]
-            change = (
-                ChangePlanner(planners[0], planners[1], self._pairs) if len(planners) > 1 else None
-            )
-            fitter = Fitter(planners[0], self._fit) if self._fit is not None else None
-            return self._planned(name, found, planners, change, fitter)
+            return self._planned(name, found[0], self._made(found), lambda: bundled.problems)
+        row = self._cluster.nodes[name]
         try:
-            found = [one.of(self._cluster.nodes[name]) for one in self._factories]
+            first = self._factories[0].of(row)
+            kinds = first.kind, *[one.equal(row).kind for one in self._factories[1:]]
+            kind = self._kinds.get(kinds)
+            if kind is None:
+                found = [first, *[one.of(row) for one in self._factories[1:]]]
+                kind = self._kinds[kinds] = self._made(found)
         except BadInputs as error:
-            where = self._cluster.nodes[name].where
-            rows = [_unread(one, where) for one in error.faults]
+            rows = [_unread(one, row.where) for one in error.faults]
             return self._broken(name, rows)
-        return self._planned(name, found, *self._parts(found))
+        return self._planned(name, first, kind, lambda: self._factories[1].of(row).problems)
 
     def _planner(self, node: Node) -> NodePlanner:
         """The planner of nodes that are equal to this one, on both sides."""
@@ -106,53 +119,34 @@ class FleetPlanner:
             self._nodes[key] = planner
         return planner
 
-    def _parts(
-        self, found: Sequence[FoundNode]
-    ) -> tuple[list[NodePlanner], ChangePlanner | None, Fitter | None]:
-        """The planners of nodes like this one."""
-        planners = []
-        for side, one in enumerate(found):
-            planner = self._planners.get((side, one.kind))
-            if planner is None:
-                planner = self._planners[side, one.kind] = self._planner(one.node)
-            planners.append(planner)
-        change = None
-        if len(found) > 1:
-            pair = found[0].kind, found[1].kind
-            change = self._changes.get(pair)
-            if change is None:
-                change = self._changes[pair] = ChangePlanner(planners[0], planners[1], self._pairs)
-        fitter = None
-        if self._fit is not None:
-            fitter = self._fitters.get(found[0].kind)
-            if fitter is None:
-                fitter = self._fitters[found[0].kind] = Fitter(planners[0], self._fit)
-        return planners, change, fitter
+    def _made(self, found: Sequence[FoundNode]) -> _Kind:
+        """What is shared by nodes like this one on all sides."""
+        planners = [self._planner(one.node) for one in found]
+        fitter = Fitter(planners[0], self._fit) if self._fit is not None else None
+        if len(found) == 1:
+            return _Kind(planners, None, False, (), fitter)
+        pair = id(planners[0]), id(planners[1])
+        second = self._seconds.get(pair)
+        if second is None:
+            second = self._seconds[pair] = SecondSide(planners[0], planners[1], self._shapes)
+        same = planners[0] is planners[1] and found[0].problems == found[1].problems
+        severities = tuple([one.severity for one in found[1].problems])
+        return _Kind(planners, second, same, severities, fitter)
 
-    def _planned(
-        self,
-        name: str,
-        found: Sequence[FoundNode],
-        planners: Sequence[NodePlanner],
-        change: ChangePlanner | None,
-        fitter: Fitter | None,
-    ) -> NodeResult:
+    def _planned(self, name: str, found: FoundNode, kind: _Kind, told: Told) -> NodeResult:
         groups = self._cluster.groups(name)
-        whole = change is not None and change.is_exact
-        standings = [planners[0].plan(name, groups, found[0].problems, whole)]
-        for one, planner in zip(found[1:], planners[1:], strict=True):
-            same = planner is planners[0] and one.problems == found[0].problems
-            standings.append(
-                standings[0] if same else planner.plan(name, groups, one.problems, whole)
-            )
-        outcome = standings[0].outcome
-        row = self._cluster.nodes[name]
-        return NodeResult(
-            outcome,
-            standings[1].outcome if change is not None else None,
-            change.compare(*standings) if change is not None else None,
-            fitter.fit(outcome, row) if fitter is not None else None,
-        )
+        second = kind.second
+        whole = second is not None and second.is_exact
+        first = kind.planners[0].plan(name, groups, found.problems, whole)
+        fit = kind.fitter.fit(first.outcome, self._cluster.nodes[name]) if kind.fitter else None
+        if second is None:
+            return NodeResult(first.outcome, fit=fit)
+        if kind.same:
+            change = unchanged(kind.planners[0], first, groups)
+            return NodeResult(first.outcome, first.outcome, change, fit)
+        if whole:
+            return NodeResult(first.outcome, *second.whole(first, groups, told), fit)
+        return NodeResult(first.outcome, *second.of(first, groups, kind.severities, told), fit)
 
     def _broken(self, name: str, problems: Sequence[Problem]) -> NodeResult:
         pods = sum(one.count for one in self._cluster.groups(name))
@@ -168,19 +162,13 @@ def _unread(fault: BadInput, where: str) -> Problem:
 
 def fleet_of(cluster: Cluster, results: Iterable[NodeResult], fit: FitRequest | None) -> Fleet:
     """The answer of what was read and planned. The results' problems are counted and told once."""
-    from msgspec.structs import replace
-
     problems: ProblemTable = cluster.problems
     nodes: list[NodeResult] = []
     for one in results:
         outcome = one.outcome
         problems.add_all(outcome.problems, outcome.name)
-        after = one.after
-        if after is not None:
-            after = replace(after, problem_count=len(after.problems), problems=())
-        count = len(outcome.problems)
-        outcome = replace(outcome, problem_count=count, problems=())
-        nodes.append(replace(one, outcome=outcome, after=after))
+        after = None if one.after is None else _counted(one.after)
+        nodes.append(replace(one, outcome=_counted(outcome), after=after))
     for row in _input_rows(cluster):
         problems.add(row[0], row[1])
     return Fleet(
@@ -196,6 +184,12 @@ def fleet_of(cluster: Cluster, results: Iterable[NodeResult], fit: FitRequest | 
         "" if fit is None else fit.pod.key,
         () if fit is None else _ignored(cluster, fit),
     )
+
+
+def _counted(outcome: NodeOutcome) -> NodeOutcome:
+    """The outcome with the number of its problems instead of them."""
+    count = outcome.problem_count + len(outcome.problems)
+    return replace(outcome, problem_count=count, problems=())
 
 
 def _ignored(cluster: Cluster, fit: FitRequest) -> tuple[str, ...]:

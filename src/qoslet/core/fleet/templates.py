@@ -1,7 +1,7 @@
 """Templates of shapes, worked out once for all nodes that differ in nothing that decides about them.
 
-A machine's memory decides about OOM scores, and about values only with Memory QoS, limited swap or
-annotations; its processors decide about Windows. All else of a node is in the key.
+A machine's memory decides about OOM scores, and about values only with a throttling factor of Memory
+QoS, limited swap or annotations; its processors decide about Windows. All else of a node is in the key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class NodeTemplates:
         self.key = _without_amounts(policy)
         amounts = policy.memory_capacity, policy.unevicted_memory, policy.processors
         self._own = store.cache(policy, self.key, amounts)
-        shared = policy.memory_qos == "off" and policy.swap_behavior != "LimitedSwap"
+        unthrottled = policy.memory_qos == "off" or policy.factor is None
+        shared = unthrottled and policy.swap_behavior != "LimitedSwap"
         shared = shared and policy.node.os == "linux"
         self._shared = store.cache(policy, self.key, ()) if shared else None
 

@@ -224,12 +224,15 @@ class Planner:
 
     def upper(self, qos_totals: QosTotals) -> list[Cgroup]:
         """kubepods, the reserved cgroups and the QoS cgroups."""
-        found = []
-        for parts, level, files in self._upper(qos_totals):
-            name, path = self._places(parts)
-            unit = _unit(path, self.policy.node.driver)
-            found.append(Cgroup(name, level, files.settings(), path, unit))
-        return found
+        return [self._cgroup(*one) for one in self._upper(qos_totals)]
+
+    def tier(self, qos_totals: QosTotals, qos: QosClass) -> Cgroup:
+        """The QoS cgroup of a class."""
+        return self._cgroup(*self._tier(qos_totals, qos))
+
+    def _cgroup(self, parts: Sequence[str], level: Level, files: Files) -> Cgroup:
+        name, path = self._places(parts)
+        return Cgroup(name, level, files.settings(), path, _unit(path, self.policy.node.driver))
 
     def unwritten(self, cgroup: Cgroup, pods: Sequence[Pod]) -> Mapping[str, NotWritten]:
         """The files that the rules leave alone in a planned cgroup, by their names in v2; ``pods``
@@ -262,9 +265,13 @@ class Planner:
         if policy.memory_qos == "qoslet" and len(self._root) > 1:
             yield self._root[:-1], "node", root_files(policy, qos_totals)
         yield self._root, "node", node_files(policy, qos_totals)
-        for qos in ("Burstable", "BestEffort"):
-            tier = names.QOS_DIRECTORY[qos]
-            yield names.extend(self._root, tier), "qos", qos_cgroup_files(policy, qos_totals, tier)
+        yield self._tier(qos_totals, "Burstable")
+        yield self._tier(qos_totals, "BestEffort")
+
+    def _tier(self, qos_totals: QosTotals, qos: QosClass) -> tuple[Sequence[str], Level, Files]:
+        tier = names.QOS_DIRECTORY[qos]
+        files = qos_cgroup_files(self.policy, qos_totals, tier)
+        return names.extend(self._root, tier), "qos", files
 
     def _reserved(self) -> Iterator[tuple[Sequence[str], Level, Files]]:
         kubelet = self.policy.node.kubelet

@@ -29,7 +29,16 @@ def node_problems(
     policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup], largest: Largest
 ) -> list[Problem]:
     """The rows about the node."""
-    return [*_fit(policy, totals, largest), *_upper(policy, upper), *_node(policy, totals, upper)]
+    return [*room_problems(policy, totals, largest), *upper_problems(policy, totals, upper)]
+
+
+def upper_problems(
+    policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]
+) -> Iterator[Problem]:
+    """Those about the cgroups above the pods, and about what is set for the node. What decides
+    whether there are such rows is ``upper`` and ``NodeTotals.marks``."""
+    yield from _upper(policy, upper)
+    yield from _node(policy, totals, upper)
 
 
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
@@ -63,7 +72,8 @@ def _by_whom(name: str, parts: Sequence[Part], total: int) -> str:
     return f"; most by {', '.join(pods)}{others}"
 
 
-def _fit(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> Iterator[Problem]:
+def room_problems(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> Iterator[Problem]:
+    """Those about what the pods ask for and the node's room."""
     node = f"node {policy.node.name or 'this'}"
     left = allocatable(policy.node)
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):

@@ -78,6 +78,26 @@ class NodeTotals(Struct, gc=False):
         self.soft += count * (template.qos == "Burstable" and "memory" in template.requests)
         self.best_effort += count * (template.qos == "BestEffort")
 
+    def join(self, other: NodeTotals, times: int) -> None:
+        """What ``times`` as many pods as the other has come to."""
+        self.pods += times * other.pods
+        for name, amount in other.requests.items():
+            self.requests[name] = self.requests.get(name, 0) + times * amount
+        self.memory_limits += times * other.memory_limits
+        self.throttled += times * other.throttled
+        self.filled += times * other.filled
+        self.soft += times * other.soft
+        self.best_effort += times * other.best_effort
+        for key, amount in other.claims.items():
+            self.claims[key] += times * amount
+
+    @property
+    def marks(self) -> tuple[object, ...]:
+        """What decides whether there are rows about the node but for its room: what is claimed,
+        and of all else whether there is any."""
+        counts = self.pods, self.throttled, self.filled, self.soft, self.best_effort
+        return (*[count > 0 for count in counts], tuple(self.claims.items()))
+
 
 def filled(rows: Sequence[Setting]) -> bool:
     """Whether a group's memory.min reaches its memory.max."""

@@ -7,7 +7,7 @@ helpers_linux.go ResourceConfigForPod.
 from __future__ import annotations
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from qoslet.core.api.aggregate import declared, limits, pod_level_set, requests
 from qoslet.core.api.pod import Pod, QosClass, Quantities
@@ -81,6 +81,14 @@ def protected_requests(policy: NodePolicy, qos_totals: QosTotals) -> ProtectedRe
         qos_totals.guaranteed_memory - qos_totals.guaranteed_apart,
         qos_totals.burstable_memory - qos_totals.burstable_apart,
     )
+
+
+def deciding(policy: NodePolicy, qos_totals: QosTotals) -> QosTotals:
+    """The totals without those that decide about no cgroup above the pods. The millicores decide
+    about the weight of ``burstable`` alone."""
+    if policy.reserve_percent is not None or node_protects(policy):
+        return qos_totals
+    return replace(qos_totals, guaranteed_memory=0, burstable_memory=0)
 
 
 def _writer(policy: NodePolicy) -> Writer:
