@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import resource
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def test_a_start_without_descriptors_closes_its_pipes_and_is_tried_again(
 ) -> None:
     """``free``: what is left for the pipe of the child's report, which needs two."""
     launch = ProcessSpec("c", "regular", ("/bin/true",), (), "/", ME, "Never")
+    gc.collect()  # else what tests before this one left may be closed meanwhile
     before = _open()
     writers = one.pipes.make((os.getuid(), os.getgid()))
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
