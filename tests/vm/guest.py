@@ -103,7 +103,11 @@ def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
         "QOSLET_EXPECT_KERNEL": facts.kernel,
         "QOSLET_EXPECT_PSI": "no" if "psi=0" in system.words else "yes",
         "QOSLET_EXPECT_LACKS": " ".join(system.lacks),
-        "QOSLET_SUITES": " ".join(system.suites(whole="QOSLET_LONG" in job.settings)),
+        "QOSLET_SUITES": " ".join(
+            system.suites(
+                whole="QOSLET_LONG" in job.settings, live=os.environ.get("QOSLET_LIVE_RAN", "")
+            )
+        ),
         "QOSLET_THIRD": "" if system.third is None else str(system.third),
         **job.settings,
     }

@@ -20,11 +20,10 @@ _TWO_NODES: Final = (
 _MANAGERS: Final = tuple(
     f"tests/live/managers/test_{name}.py" for name in ("managers", "managers_agent")
 )
+_LOOP: Final = tuple(f"tests/live/agent/test_{name}.py" for name in ("agent", "keeper"))
 _AGENT: Final = (
-    *(
-        f"tests/live/agent/test_{name}.py"
-        for name in ("agent", "keeper", "reserved", "resize", "soak")
-    ),
+    *_LOOP,
+    *(f"tests/live/agent/test_{name}.py" for name in ("reserved", "resize", "soak")),
     *(f"tests/live/adoption/test_{name}.py" for name in ("agent_killed", "held")),
     *_MANAGERS,
     *(f"tests/live/volumes/test_{name}.py" for name in ("volumes", "volumes_run")),
@@ -59,10 +58,11 @@ _PROFILE: Final = ("golang-github-containers-common",)
 _CRI: Final = tuple(f"tests/live/cri/test_{name}.py" for name in ("cri", "cri_faults", "cri_files"))
 _UPGRADE: Final = ("tests/live/adoption/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
-# What another system of the short matrix has on the same hierarchy, and no newer kernel does otherwise.
+# What another run has on the same hierarchy, and no newer kernel does otherwise.
 _COVERED: Final = (
     "tests/live/audit",
     "tests/live/guest",
+    "tests/live/cri/test_cri_files.py",
     *(f"tests/live/agent/test_{name}.py" for name in ("bundle", "run")),
 )
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
@@ -74,7 +74,8 @@ class System:
     that ``lacks`` controllers only those tests can be had that need none of them: ``only``, as
     words for pytest. ``machine`` are words for QEMU; ``packages`` are installed after the boot.
     Of the moments at which tests kill, a short run takes one in three: from ``third`` on. It leaves
-    out the modules that are ``covered`` elsewhere."""
+    out the modules that are ``covered`` by another system, and those that are ``shown`` by the live
+    tests of the machine, where they ran before: on any hierarchy (""), or on that one only."""
 
     name: str
     suite: str
@@ -87,11 +88,18 @@ class System:
     packages: tuple[str, ...] = ()
     third: int | None = None
     covered: tuple[str, ...] = ()
+    shown: tuple[str, tuple[str, ...]] = ("", ())
 
-    def suites(self, *, whole: bool) -> tuple[str, ...]:
-        """What is run here, as words for pytest; ``whole`` in the long matrix."""
-        apart = _APART if whole else (*_APART, *self.covered)
-        return self.only or (*SUITES, *(f"--ignore={module}" for module in apart))
+    def suites(self, *, whole: bool, live: str = "") -> tuple[str, ...]:
+        """What is run here, as words for pytest; ``whole`` in the long matrix. ``live`` is the
+        hierarchy of this machine if its live tests ran before."""
+        on, modules = self.shown
+        left_out = () if whole else self.covered
+        if live and not whole and on in ("", live):
+            left_out += modules
+        if self.only:
+            return tuple(word for word in self.only if word not in left_out)
+        return (*SUITES, *(f"--ignore={module}" for module in (*_APART, *left_out)))
 
     def floors(self) -> dict[str, int | None]:
         """What each driver must compare here at least."""
@@ -100,9 +108,9 @@ class System:
 
 # `make test-vm`, on every change; what takes longest first.
 SHORT: Final = (
-    System("trixie-agent", "trixie", "v2", only=_AGENT),
-    System("bookworm", "bookworm", "v1", _LEGACY, third=0),
-    System("trixie", "trixie", "v2", third=1),
+    System("trixie-agent", "trixie", "v2", only=_AGENT, shown=("", _LOOP)),
+    System("bookworm", "bookworm", "v1", _LEGACY, third=0, shown=("v1", _COVERED)),
+    System("trixie", "trixie", "v2", third=1, shown=("v2", _COVERED)),
     System("trixie-zoo", "trixie", "v2", only=_ZOO, packages=_COMPILER),
     System("sid", "sid", "v2", third=2, covered=_COVERED),
 )

@@ -185,3 +185,17 @@ def test_guests_of_one_cache_wait_for_room(tmp_path, monkeypatch):
 
     with cache.slot(2, lambda: told.append("another")), cache.slot(1, waiting):
         assert told == ["second"]
+
+
+def test_guests_leave_out_what_the_live_tests_of_the_machine_showed() -> None:
+    here, alike = "tests/live/agent/test_run.py", "tests/live/agent/test_agent.py"
+
+    def runs(name: str, module: str, live: str, *, whole: bool = False) -> bool:
+        words = ALL[name].suites(whole=whole, live=live)
+        return module in words if ALL[name].only else f"--ignore={module}" not in words
+
+    assert [runs("bookworm", here, live) for live in ("", "v1", "v2")] == [True, False, True]
+    assert [runs("trixie", here, live) for live in ("", "v1", "v2")] == [True, True, False]
+    assert [runs("trixie-agent", alike, live) for live in ("", "v1", "v2")] == [True, False, False]
+    assert runs("bookworm", here, "v1", whole=True), "the long matrix has all"
+    assert runs("trixie-agent", alike, "v1", whole=True)
