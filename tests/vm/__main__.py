@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from tests.vm.cache import VmError
-from tests.vm.commands import say
+from tests.vm.commands import say, seen
 from tests.vm.guest import Job, boot
 from tests.vm.image import image
 from tests.vm.matrix import chosen, matrix, report, write_page
@@ -64,8 +64,9 @@ def _shell(name: str) -> int:
 def _full(names: list[str]) -> int:
     """The long matrix; on the page, the rows of the systems that ran are written anew."""
     systems = chosen(names, (*SHORT, *LONG))
+    when = seen()
     results = matrix(systems, {"QOSLET_LONG": "1"}, _LONG_SECONDS)
-    write_page(results, whole=not names)
+    write_page(results, when, whole=not names)
     return 0 if report(results) else 1
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.vm.cache import VmError
+from tests.vm.cache import REPO, VmError
 
 # In front of a program: it ends with this process, however that ends.
 ENDS_WITH_US = ("setpriv", "--pdeathsig")
@@ -58,3 +59,12 @@ def answer(words: Sequence[str | Path], environment: Mapping[str, str] | None = 
     except OSError:
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+def seen() -> str:
+    """The day and the commit of this checkout; `+` stands for changes of the code that were not
+    committed."""
+    commit = answer(["git", "-C", REPO, "log", "-1", "--format=%h"]).strip()
+    code = ("src", "tests", "bench", "examples")
+    changed = answer(["git", "-C", REPO, "status", "--porcelain", "--", *code]).strip()
+    return f"{time.strftime('%Y-%m-%d')} {commit}{'+' if changed else ''}"

@@ -52,10 +52,10 @@ def report(results: Sequence[Result]) -> bool:
     return not wrong
 
 
-def write_page(results: Sequence[Result], *, whole: bool) -> None:
+def write_page(results: Sequence[Result], when: str, *, whole: bool) -> None:
     """Writes the table of the long matrix, which is kept with the documents. Where not the
     ``whole`` of it ran, what the page has of the other systems stays."""
-    rows = {result.name: table.markdown_rows(result.rows) for result in results}
+    rows = {result.name: table.markdown_rows(result.rows, when) for result in results}
     if not whole and PAGE.exists():
         rows = {**table.by_system(PAGE.read_text()), **rows}
     order = {name: place for place, name in enumerate(ALL)}
@@ -64,7 +64,9 @@ def write_page(results: Sequence[Result], *, whole: bool) -> None:
         "# What real systems answered\n\n"
         "The last run of each system that was kept: `make test-vm-full` writes it anew, system by system ([testing](testing.md)"
         "\nsays what it boots). `compared` counts values that were read back from the kernel and compared; a suite that cannot be"
-        "\nhad says why.\n\n" + table.markdown_head() + "".join(rows[name] for name in names)
+        "\nhad says why. `seen` has the day and the commit; `+` stands for changes that were not committed.\n\n"
+        + table.markdown_head()
+        + "".join(rows[name] for name in names)
     )
 
 

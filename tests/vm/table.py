@@ -155,15 +155,16 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
 
 def markdown_head() -> str:
     """What the table of a page begins with."""
-    head = "| " + " | ".join(HEADS) + " |\n"
+    heads = (*HEADS, "seen")
+    head = "| " + " | ".join(heads) + " |\n"
     return (
-        head + "|" + "|".join("--:" if 3 <= at <= 7 else "---" for at in range(len(HEADS))) + "|\n"
+        head + "|" + "|".join("--:" if 3 <= at <= 7 else "---" for at in range(len(heads))) + "|\n"
     )
 
 
-def markdown_rows(rows: Sequence[Row]) -> str:
-    """Lines of the table of a page."""
-    return "".join("| " + " | ".join(row.cells()).rstrip() + " |\n" for row in rows)
+def markdown_rows(rows: Sequence[Row], seen: str) -> str:
+    """Lines of the table of a page, which say when that was ``seen``."""
+    return "".join("| " + " | ".join((*row.cells(), seen)) + " |\n" for row in rows)
 
 
 def by_system(page: str) -> dict[str, str]:

@@ -72,7 +72,10 @@ def test_a_suite_that_ran_in_no_system_is_named(rows):
 
 
 def test_both_forms_of_a_table_hold_every_cell(rows):
-    for form in (table.plain(rows), table.markdown_head() + table.markdown_rows(rows)):
+    for form in (
+        table.plain(rows),
+        table.markdown_head() + table.markdown_rows(rows, "2026-11-24 abc"),
+    ):
         assert all(cell in form for row in rows for cell in row.cells())
     assert len({line.index("live/a") for line in table.plain(rows).splitlines()[2:]}) == 1
 
@@ -113,9 +116,11 @@ def test_a_verdict_is_printed_with_its_table(rows, capsys):
 
 def test_a_page_keeps_the_rows_of_systems_that_did_not_run(rows):
     other = [Row("other (v2)", "any", "live/run", passed=2)]
-    page = "words\n\n" + table.markdown_head() + table.markdown_rows([*rows, *other])
+    page = (
+        "words\n\n" + table.markdown_head() + table.markdown_rows([*rows, *other], "2026-11-24 abc")
+    )
     kept = table.by_system(page)
-    assert kept["other"] == table.markdown_rows(other)
+    assert kept["other"] == table.markdown_rows(other, "2026-11-24 abc")
     assert set(kept) == {"other", *(row.system.split()[0] for row in rows)}
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tests.live.memory.zoo.loads import SCENES
 from tests.vm.cache import REPO, VmError
-from tests.vm.commands import answer, say
+from tests.vm.commands import say, seen
 from tests.vm.guest import Job, boot
 from tests.vm.image import image
 from tests.vm.systems import ALL
@@ -58,7 +57,7 @@ def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[
     """The rows of scenes in one boot of a system; VmError if there are none."""
     system = ALL[name]
     command = shlex.join([*_DRIVER.split(), *scenes])
-    commit = answer(["git", "-C", REPO, "describe", "--always", "--dirty=+"]).strip()
+    when = seen()
     with image(system.suite) as disk:
         label = f"{name} (Linux {disk.facts.kernel.partition('-')[0].partition('+')[0]})"
         say(f"Booting {label}")
@@ -66,8 +65,7 @@ def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[
     found = left.logs / "zoo.jsonl"
     if not found.exists():
         raise VmError(left.why() if left.code is None else f"no row; logs: {left.logs}")
-    seen = f"{time.strftime('%Y-%m-%d')} {commit}"
-    return rows_from(label, seen, map(json.loads, found.read_text().splitlines()))
+    return rows_from(label, when, map(json.loads, found.read_text().splitlines()))
 
 
 def rows_from(label: str, seen: str, documents: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
