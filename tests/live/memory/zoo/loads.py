@@ -22,7 +22,8 @@ CROWDED_SECONDS: Final = 8.0
 class Load:
     """A pod that runs ``zoo`` with ``words``. Amounts in MiB; 0: none. ``high`` and ``guard`` are
     annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each.
-    ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start."""
+    ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start. The last
+    container runs ``sibling`` instead, if there is one."""
 
     name: str
     words: tuple[str | int, ...]
@@ -37,6 +38,7 @@ class Load:
     pod_limit: int = 0
     cpu: str = ""
     resized: int = 0
+    sibling: tuple[str | int, ...] = ()
 
     @property
     def quality(self) -> str:
@@ -120,7 +122,34 @@ KERNEL: Final = (
     Load("io-uring", ("rings", 90), "ends"),
     Load("hugetlb", ("huge-pages", 16, 60), "finishes"),
 )
-PLAIN: Final = (*ANONYMOUS, *SHARED, *FILES, *KERNEL)
+GROWTH: Final = (
+    Load("backwards", ("backwards", 90), "finishes"),
+    Load("shuffled", ("shuffled", 90, 12), "finishes"),
+    Load("thread-arenas", ("threads", 90, 16), "finishes"),
+    Load("fork-chain", ("chain", 90, 9), "finishes"),
+    Load("killed-while-stalled", ("dying", 88, 6), "finishes"),
+    Load("sleeps-and-starts", ("starts", 68, 20), "finishes"),
+    Load("grows-among-readers", ("crowd", 20, 85), "finishes"),
+    Load(
+        "stalls-beside-sibling", ("burst", 90), "finishes", containers=2, sibling=("settle", 30, 8)
+    ),
+    Load("pod-limit-over", ("burst", 60), "killed", limit=0, pod_limit=96, containers=2),
+    Load("tiny", ("burst", 13), "finishes", limit=16, request=4),
+    Load("large", ("burst", 940), "finishes", limit=1024, request=64),
+    Load("between-pages", ("burst", 90), "finishes", high="80000001"),
+    Load("volume-holes", ("sparse", 90), "finishes", volume=True),
+    Load("volume-punched", ("punched", 60, 28), "finishes", volume=True),
+)
+PINNED: Final = (
+    Load("vmsplice", ("vmspliced", 20, 90), "killed", capable=True),
+    Load("vmsplice-file", ("file-vmspliced", 16, 100), "killed", capable=True),
+    Load("tee", ("teed", 12, 100), "killed", capable=True),
+    Load("sendfile-unix", ("sent-unix", 16, 100), "killed", capable=True),
+    Load("passed-memfds", ("passed", 70, 20), "finishes"),
+    Load("io-uring-buffers", ("registered", 30, 60), "finishes", capable=True),
+    Load("open-files", ("open-files", 30, 10), "ends", limit=24),
+)
+PLAIN: Final = (*ANONYMOUS, *GROWTH, *SHARED, *FILES, *PINNED, *KERNEL)
 """Loads that any variant is tried with, four at a time."""
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)

@@ -39,8 +39,10 @@ def manifest(load: Load, program: str, progress: str) -> str:
 
 
 def _container(load: Load, name: str, program: str, progress: str) -> dict[str, Any]:
-    words = [program, f"{progress}/{load.name}.{name}", *map(str, load.words)]
-    made: dict[str, Any] = {"name": name, "command": words}
+    last = name == f"c{load.containers - 1}"
+    words = load.sibling if load.sibling and last else load.words
+    command = [program, f"{progress}/{load.name}.{name}", *map(str, words)]
+    made: dict[str, Any] = {"name": name, "command": command}
     requests = {"memory": f"{load.request}Mi"} if load.request and not load.pod_limit else {}
     limits = {"memory": f"{load.limit}Mi"} if load.limit else {}
     if load.quality == "Guaranteed":
