@@ -45,3 +45,25 @@ def test_a_group_that_goes_on_waiting_costs_little(own: Any) -> None:
     cost = Cost(bench, path, 30)
     assert cost.turns <= 30 * 2.5, "twice a second"
     assert cost.samples <= 30 * 2.5 * 6 + 6 * 70, "its own, those above it, all now and then"
+
+
+def test_a_container_that_ended_while_it_was_watched_costs_nothing() -> None:
+    bench = Throttled()
+    path = bench.pod("hog", restart="Never")
+    bench.stalls(path)
+    assert bench.time(4), "it was answered"
+    bench.pushing.clear()
+    bench.keeper.end("hog", code=137)
+    bench.turn()
+    for at in sorted(bench.groups("hog"), key=len, reverse=True):
+        if at.startswith(path):
+            bench.kernel.rmdir(at)
+    bench.time(8)
+    turns, until = 0, bench.clock.now + 10
+    while bench.clock.now < until:
+        at = bench.reconciler.next_at()
+        bench.clock.now += 1.0 if at is None else min(1.0, max(0.01, at - bench.clock.now))
+        bench.turn()
+        turns += 1
+    assert turns <= 30
+    assert bench.reconciler.memory.policies[0].rows() == []

@@ -82,7 +82,7 @@ class Guard:
         for path in sorted(samples, key=lambda path: (self._stalled_since(path), path)):
             if path in self._watched or throttle_stall.is_near(samples[path], self._tuning):
                 self._update(path, samples[path], node, now)
-        for path in self._watched.keys() - self._cgroups.groups.keys():
+        for path in [path for path in self._watched if self._is_gone(path, now)]:
             self._forget(path)
 
     def watching(self) -> frozenset[str]:
@@ -113,6 +113,13 @@ class Guard:
     def urgent(self) -> bool:
         """Whether a cgroup that may be acted on may stand still until the next ``consider``."""
         return any(watched.urgent(self._context.now) for watched in self._watched.values())
+
+    def _is_gone(self, path: str, now: float) -> bool:
+        """Whether a watched cgroup is not tracked, or not there: a container's goes before its pod."""
+        if path not in self._cgroups.groups:
+            return True
+        unread = path not in self._seen and now - self._watched[path].read_at >= POLL_SECONDS
+        return unread and path in self.watching() and self._reader.sample(path) is None
 
     def _not_freed(self, verdict: throttle_stall.StallVerdict) -> float | None:
         """Seconds for which reclaim has freed nothing of a cgroup that asks for memory."""
@@ -207,7 +214,9 @@ class Guard:
             since = override.fits_since or override.close_since or sample.at
             because = f"usage below memory.high for {sample.at - since:.0f} s"
             error = self._actions.restore_high(path, because)
-            if not (error and self._was_logged(watched, f"restore{error}")):
+            if not (
+                error and watched.was_logged(f"restore{error}", self._context.now, self._policy)
+            ):
                 self._record(
                     watched, GuardDecision("restore", because, override.planned), error, "act"
                 )
@@ -231,8 +240,8 @@ class Guard:
         decision = self._permitted(found.decision, watched)
         if decision is None:
             return
-        if (mode != "act" or decision.answer == "none") and self._was_logged(
-            watched, decision.answer
+        if (mode != "act" or decision.answer == "none") and watched.was_logged(
+            decision.answer, now, self._policy
         ):
             return
         error = ""
@@ -240,7 +249,7 @@ class Guard:
             error = self._act(path, watched, situation.override, decision, found.lowered)
         if error:
             watched.blocked_until = now + RECLAIM_SECONDS
-        if not (error and self._was_logged(watched, f"{decision.answer}{error}")):
+        if not (error and watched.was_logged(f"{decision.answer}{error}", now, self._policy)):
             self._record(watched, decision, error, mode)
 
     def _permitted(
@@ -340,11 +349,6 @@ class Guard:
         if watched is not None:
             self._record(watched, GuardDecision("lower", because, value), error, "act")
         return error
-
-    def _was_logged(self, watched: WatchedCgroup, key: str) -> bool:
-        """Whether the same decision, with the same error, was logged a short while ago."""
-        said, at = watched.logged
-        return said == key and self._context.now - at < self._policy.log_repeat_seconds
 
     def _mode(self, worker: PodWorker | None) -> Mode:
         """The guard mode of a pod, else of the node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.memory.rows import TrackedCgroup
+from qoslet.core.pressure.throttle_guard import GuardPolicy
 from qoslet.core.pressure.throttle_stall import StallTracker
 
 FRESH_SECONDS = 5.0
@@ -34,3 +35,8 @@ class WatchedCgroup(Struct):
         """Whether it may be acted on, and shows no progress or was seen for a moment only."""
         new = now - self.begun < FRESH_SECONDS
         return self.acts and (new or self.tracker.ask or self.tracker.candidate == "stalled")
+
+    def was_logged(self, key: str, now: float, policy: GuardPolicy) -> bool:
+        """Whether the same decision, with the same error, was logged a short while ago."""
+        said, at = self.logged
+        return said == key and now - at < policy.log_repeat_seconds
