@@ -17,7 +17,7 @@ from tests.vm.zoo import play
 _USAGE = (
     "usage: python -m tests.vm"
     " run SYSTEM COMMAND | shell SYSTEM | build SYSTEM... | test [SYSTEM...] | full [SYSTEM...]"
-    " | zoo [SYSTEM[:SCENE]...]"
+    " | zoo [TIMES] [SYSTEM[:SCENE]...]"
 )
 # A guest that needs longer hangs. The long matrix asks the tests for their long forms as well.
 _SHORT_SECONDS = 3300.0

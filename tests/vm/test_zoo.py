@@ -89,7 +89,7 @@ def test_a_load_that_is_left_alone_may_hang():
 def row(system, load, seen):
     parts = [Watched.of(DONE)]
     made = result("1.22", 3.0, Load(load, ("burst", 90), "finishes"), parts, {}, ["lift"])
-    return _row(system, seen, made.document())
+    return _row(system, seen, [made.document()])
 
 
 def test_the_page_keeps_what_did_not_run(tmp_path: Path):
@@ -109,9 +109,22 @@ def test_the_page_keeps_what_did_not_run(tmp_path: Path):
     assert merged("", []) == []
     text = page.read_text()
     assert re.search(
-        r"\| burst 90 \| 96 \| finishes \| finished \| 0\.9 \| - \| 0\.1 \| lift \|", text
+        r"\| burst 90 \| 96 \| finishes \| 1 \| finished \| 0\.9 \| - \| 0\.1 \| lift \|", text
     )
     assert all(line.count("|") == len(HEADS) + 1 for line in text.splitlines() if line[:1] == "|")
+
+
+def test_a_load_that_was_played_several_times_has_its_median_and_worst():
+    lines = [GONE, GONE.replace(" 1.00", " 4.00"), GONE.replace(" 1.00", " 2.00")]
+    ends = [{"c0": "OOMKilled"}, {}, {"c0": "OOMKilled"}]
+    documents = [
+        result("1.22", 3.0, OVER, [Watched.of(line)], ended, ["limit"]).document()
+        for line, ended in zip(lines, ends, strict=True)
+    ]
+    (found,) = rows_from("trixie-zoo (Linux 6.12)", "new", documents)
+    assert (found["times"], found["at high"], found["at max"]) == ("3", "2.0 / 4.0", "2.0 / 2.0")
+    assert (found["outcome"], found["decided"]) == ("killed (2 of 3); running (1 of 3)", "limit")
+    assert "no step for 4.0 s at memory.high, 3 s at most (1 of 3)" in found["fault"]
 
 
 def test_rows_stand_in_the_order_of_the_zoo():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from tests.live.memory.zoo.loads import SCENES
@@ -18,7 +20,7 @@ from tests.vm.systems import ALL
 PAGE: Final = REPO / "docs" / "development" / "zoo-table.md"
 SYSTEMS: Final = ("trixie-zoo", "sid-zoo")
 HEADS: Final = (
-    *("system", "run", "load", "program", "limit", "expected", "outcome"),
+    *("system", "run", "load", "program", "limit", "expected", "times", "outcome"),
     *("at high", "at max", "else", "decided", "fault", "seen"),
 )
 _NEIGHBOURS: Final = {load.name for scene in SCENES for load in scene.neighbours}
@@ -30,7 +32,7 @@ _INTRO = """# What the guard did with the zoo
 `make zoo` runs these loads (`tests/live/memory/zoo`) under `qoslet run --guard act` in guests of {systems}, and replaces the
 rows of what ran ([testing](testing.md) says how to run some of them). Amounts are in MiB, times in seconds. `at high`, `at max` and
 `else` are the longest times in which a load took no step, by where its usage stood: at `memory.high` below the limit, at
-`memory.max`, elsewhere. The guests are emulated and slow. `decided` lists what qoslet did to the pod, and `fault` what an operator would
+`memory.max`, elsewhere; of several `times`, the median and the worst. The guests are emulated and slow. `decided` lists what qoslet did to the pod, and `fault` what an operator would
 complain about. A hog's row counts the neighbours to whom nothing happened; others have a row. `seen` has the day and the commit;
 `+` stands for changes that were not committed.
 
@@ -38,16 +40,17 @@ complain about. A hog's row counts the neighbours to whom nothing happened; othe
 
 
 def play(words: Sequence[str], seconds: float = _SECONDS) -> int:
-    """Runs the zoo in the systems that are named, else in both; ``trixie-zoo`` or ``trixie-zoo:SCENE``.
-    Returns 1 if a row has a fault."""
+    """Runs the zoo in the systems that are named, else in both; ``trixie-zoo`` or ``trixie-zoo:SCENE``,
+    after a number so many times. Returns 1 if a row has a fault."""
     bad = False
+    times, words = (int(words[0]), words[1:]) if words and words[0].isdecimal() else (1, words)
     for word in words or SYSTEMS:
         name, _, chosen = word.partition(":")
         if name not in SYSTEMS:
             raise VmError(f"no zoo in {name}; there is {', '.join(SYSTEMS)}")
         # a guest for each scene: what is left of one is not met by the next
         for scene in [chosen] if chosen else [scene.name for scene in SCENES]:
-            rows = played(name, [scene], seconds)
+            rows = played(name, [scene] * times, seconds)
             write_page(rows)
             bad |= any(row["fault"] for row in rows)
     return 1 if bad else 0
@@ -69,43 +72,58 @@ def played(name: str, scenes: Sequence[str], seconds: float = _SECONDS) -> list[
 
 
 def rows_from(label: str, seen: str, documents: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
-    """The rows of what the driver wrote. Neighbours to whom nothing happened are counted in the
-    row of the hog beside them."""
-    rows: list[dict[str, str]] = []
-    well: dict[str, int] = {}
+    """The rows of what the driver wrote, one for a load that was played several times. Neighbours to
+    whom nothing happened are counted in the row of the hog beside them."""
+    played_as: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    well: Counter[str] = Counter()
     for document in documents:
         if document["load"] in _NEIGHBOURS and not document["faults"]:
-            well[document["scene"]] = well.get(document["scene"], 0) + 1
+            well[document["scene"]] += 1
         else:
-            rows.append(_row(label, seen, document))
+            played_as.setdefault((document["scene"], document["load"]), []).append(document)
+    rows = [_row(label, seen, found) for found in played_as.values()]
     for row in rows:
         if row["run"] in well and row["load"] not in _NEIGHBOURS:
             row["outcome"] += f"; {well[row['run']]} neighbours untouched"
     return rows
 
 
-def _row(label: str, seen: str, document: dict[str, Any]) -> dict[str, str]:
-    """The cells of a row that the driver wrote."""
-    limit = document["limit"]
+def _row(label: str, seen: str, documents: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The cells of the rows that the driver wrote about one load."""
+    first = documents[0]
+    faults = [fault for document in documents for fault in document["faults"]]
     return {
         "system": label,
-        "run": document["scene"],
-        "load": document["load"],
-        "program": document["words"],
-        "limit": str(limit) if limit else "-",
-        "expected": document["expected"],
-        "outcome": document["outcome"],
-        "at high": _seconds(document["at_high"]),
-        "at max": _seconds(document["at_max"]),
-        "else": _seconds(document["elsewhere"]),
-        "decided": ", ".join(document["answers"]),
-        "fault": "; ".join(document["faults"]),
+        "run": first["scene"],
+        "load": first["load"],
+        "program": first["words"],
+        "limit": str(first["limit"]) if first["limit"] else "-",
+        "expected": first["expected"],
+        "times": str(len(documents)),
+        "outcome": _counted([document["outcome"] for document in documents], len(documents)),
+        "at high": _seconds([document["at_high"] for document in documents]),
+        "at max": _seconds([document["at_max"] for document in documents]),
+        "else": _seconds([document["elsewhere"] for document in documents]),
+        "decided": " or ".join(dict.fromkeys(", ".join(one["answers"]) for one in documents)),
+        "fault": _counted(faults, len(documents)),
         "seen": seen,
     }
 
 
-def _seconds(amount: float) -> str:
-    return f"{amount:.1f}" if amount >= 0.05 else "-"
+def _counted(texts: Sequence[str], times: int) -> str:
+    """Different texts, each with how often it came unless it always did."""
+    counts = Counter(texts)
+    return "; ".join(
+        text if count == times else f"{text} ({count} of {times})" for text, count in counts.items()
+    )
+
+
+def _seconds(amounts: Sequence[float]) -> str:
+    """Seconds; of several times the median and the worst."""
+    found = [amounts[0]] if len(amounts) == 1 else [median(amounts), max(amounts)]
+    if max(found) < 0.05:
+        return "-"
+    return " / ".join(f"{amount:.1f}" for amount in found)
 
 
 def _key(row: dict[str, str]) -> tuple[str, str, str]:
