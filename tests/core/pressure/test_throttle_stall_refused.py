@@ -72,3 +72,37 @@ def test_a_kernel_that_refuses_decides_about_recorded_loads(file: Path) -> None:
     assert bool(stalled) is (file.stem in STALLS)
     if stalled:
         assert stalled[0] - fast(looks) <= LATE
+
+
+def scanned(at: float, pages: float, **more: Any) -> MemorySample:
+    """A cgroup with 187 MiB of page cache that sockets hold, of which so many MiB a second are scanned."""
+    stat = {"pgscan": int(at * pages * 256), **more.pop("stat", {})}
+    return sample(at, stat=stat, **HELD_BY_SOCKETS, **more)
+
+
+def test_what_the_kernel_scans_over_and_over_in_vain_needs_no_question() -> None:
+    looks = [scanned(at / 2, 1600) for at in range(4)]
+    first = after(*looks[:2])
+    assert not first.ask
+    assert first.verdict.state != "stalled", "one comparison may be chance"
+    track = track_sample(first, looks[2], 0)
+    assert (track.verdict.state, track.verdict.in_vain) == ("stalled", True)
+    assert "scanned over and over" in track.verdict.because
+
+
+@pytest.mark.parametrize(
+    ("pages", "room", "stat"),
+    [
+        (400, 0, {}),
+        (2000, 20 * MIB, {}),
+        (2000, 0, {"file_dirty": 100 * MIB}),
+    ],
+    ids=["once", "swap", "dirty"],
+)
+def test_less_is_doubt(pages: float, room: int, stat: dict[str, int]) -> None:
+    looks = [scanned(at / 2, pages, stat=stat) for at in range(3)]
+    track = StallTracker()
+    for look in looks:
+        track = track_sample(track, look, room)
+    assert track.verdict.state == "reclaiming"
+    assert track.ask

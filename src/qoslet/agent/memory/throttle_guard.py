@@ -159,8 +159,9 @@ class Guard:
             watched.tracker, sample, room, self._tuning, refused=self._refused(path, watched)
         )
         self._check_override(path, watched, sample, room)
-        state = watched.tracker.verdict.state
-        if state == "stalled" and (now >= watched.blocked_until or self._refused(path, watched)):
+        verdict = watched.tracker.verdict
+        state, certain = verdict.state, verdict.in_vain or self._refused(path, watched)
+        if state == "stalled" and (now >= watched.blocked_until or certain):
             self._answer(path, watched, sample, node)
         if state != "stalled":
             watched.queued_since = watched.short_since = None
@@ -228,15 +229,7 @@ class Guard:
         now, mode = self._context.now, self._mode(self._context.workers.get(watched.cgroup.uid))
         situation = self._situation(watched, sample, node, mode)
         found = decide(situation, self._policy)
-        watched.queued_since = (
-            (now if watched.queued_since is None else watched.queued_since)
-            if found.queued
-            else None
-        )
-        if not found.no_memory:
-            watched.short_since = None
-        elif watched.short_since is None:
-            watched.short_since = now
+        watched.wait(now, queued=found.queued, no_memory=found.no_memory)
         decision = self._permitted(found.decision, watched)
         if decision is None:
             return

@@ -36,6 +36,17 @@ class WatchedCgroup(Struct):
         new = now - self.begun < FRESH_SECONDS
         return self.acts and (new or self.tracker.ask or self.tracker.candidate == "stalled")
 
+    def wait(self, now: float, *, queued: bool, no_memory: bool) -> None:
+        """Remember since when it waits for another cgroup's reclaim, or for memory."""
+
+        def since(before: float | None, waits: bool) -> float | None:
+            if not waits:
+                return None
+            return now if before is None else before
+
+        self.queued_since = since(self.queued_since, queued)
+        self.short_since = since(self.short_since, no_memory)
+
     def was_logged(self, key: str, now: float, policy: GuardPolicy) -> bool:
         """Whether the same decision, with the same error, was logged a short while ago."""
         said, at = self.logged

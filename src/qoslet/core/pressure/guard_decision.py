@@ -170,7 +170,8 @@ class Resolution(Struct, frozen=True):
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
     """What to do about a stalled cgroup. Lowers each other cgroup at most once."""
     override = situation.override
-    in_vain = situation.asked and situation.verdict.doubtful
+    verdict = situation.verdict
+    in_vain = verdict.in_vain or (situation.asked and verdict.doubtful)
     if situation.reclaim == "absent" or situation.refused or in_vain:
         override = replace(override, reclaimed=True)
     found = _search(situation, override, policy)

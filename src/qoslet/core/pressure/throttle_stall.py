@@ -4,8 +4,8 @@ Above ``memory.high`` the kernel reclaims and throttles, and never kills. Where 
 cannot be taken back (anonymous memory without swap, next to no page cache), throttling cannot
 help: the cgroup never gets on. ``high`` events and pressure do not tell this from
 reclaim that works; what reclaim achieves does. Memory that only looks reclaimable is believed until
-the kernel was asked for a little of it and refused, else for ``patience_seconds`` after the last
-progress, CPU time for ``busy_seconds``.
+the kernel scanned it over and over and took nothing, or was asked for a little of it and refused, else
+for ``patience_seconds`` after the last progress, CPU time for ``busy_seconds``.
 Source: mm/memcontrol.c mem_cgroup_handle_over_high, Documentation/admin-guide/cgroup-v2.rst.
 """
 
@@ -57,6 +57,9 @@ class StallTuning(Struct, frozen=True):
     reclaim takes, counts as stalled, too."""
     patience_seconds: float = 0.9
     """Time without progress for which memory that looks reclaimable is believed."""
+    vain_scan_factor: float = 4.0
+    """Times what looks reclaimable that the kernel has to scan between two samples, without progress, to
+    show that it is not."""
     exhausted_factor: float = 4.0
     """With next to nothing reclaimable, so many times as much has to be freed to be progress."""
 
@@ -110,7 +113,7 @@ class StallSignals(Struct, frozen=True):
 class StallVerdict(Struct, frozen=True):
     """The state of a cgroup since a sample at ``since`` (monotonic seconds), and the deciding fact.
     ``freed_at``: when reclaim was last seen to free memory; the first sample if never. ``doubtful``:
-    memory looks reclaimable."""
+    memory looks reclaimable; ``in_vain``: the kernel scanned it over and over."""
 
     state: StallState = "calm"
     since: float = 0.0
@@ -118,6 +121,7 @@ class StallVerdict(Struct, frozen=True):
     signals: StallSignals | None = None
     freed_at: float = 0.0
     doubtful: bool = False
+    in_vain: bool = False
 
 
 class StallTracker(Struct, frozen=True):
@@ -202,7 +206,9 @@ def track_sample(
     if certain or streak >= tuning.agreeing_comparisons or judged.state != "stalled":
         begun = verdict.since if verdict.state == judged.state else before.at
         verdict = StallVerdict(
-            judged.state, begun, judged.because, signs, track.freed_at, judged.doubtful
+            *(judged.state, begun, judged.because, signs, track.freed_at),
+            doubtful=judged.doubtful,
+            in_vain=judged.in_vain,
         )
     return replace(track, candidate=judged.state, streak=streak, ask=judged.ask, verdict=verdict)
 
@@ -232,13 +238,14 @@ def _compared(
 
 class _Judgement(Struct, frozen=True):
     """What one comparison says, the fact that decides, whether that is a sign of progress, whether
-    memory looks reclaimable, and whether the kernel's answer would decide."""
+    memory looks reclaimable, whether the kernel's answer would decide, and whether it scanned in vain."""
 
     state: StallState
     because: str
     progress: bool = False
     doubtful: bool = False
     ask: bool = False
+    in_vain: bool = False
 
 
 def _judge(
@@ -270,11 +277,25 @@ def _judge(
             return _Judgement("reclaiming", because, ask=not exhausted)
     if exhausted:
         return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
+    if _scans_in_vain(signs, progress, track.samples[-1], tuning):
+        because = f"{looks} by their kind, but scanned over and over and not taken"
+        return _Judgement("stalled", because, doubtful=True, in_vain=True)
     if idle < tuning.patience_seconds and not refused:
         because = f"{looks}, nothing was freed for {idle:.1f} s"
         return _Judgement("reclaiming", because, ask=True)
     because = f"of {mib(signs.current)}, {looks} by their kind, but nothing was freed"
     return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True, ask=True)
+
+
+def _scans_in_vain(
+    signs: StallSignals, progress: ReclaimProgress, sample: MemorySample, tuning: StallTuning
+) -> bool:
+    """Whether the kernel has tried all that looks reclaimable: pages that pipes and sockets hold are on
+    the lists. What is being written, or may be swapped, takes its time."""
+    dirty = sample.stat.get("file_dirty", 0) + sample.stat.get("file_writeback", 0)
+    scanned = progress.scanned * signs.seconds
+    clean = not signs.swap and dirty <= signs.reclaimable / 4
+    return clean and scanned >= tuning.vain_scan_factor * signs.reclaimable
 
 
 def _computes(progress: ReclaimProgress, tuning: StallTuning) -> bool:

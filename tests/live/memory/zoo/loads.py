@@ -212,6 +212,20 @@ SWAP: Final = 768
 """MiB: the walker's share by its request is 74 on a guest of 1973, and it needs 40. Of 512 it is 49: the
 kernel killed it at its own limits, and nobody had decided anything."""
 _SHARED_HOG = _hog("hog-shared", "shared-hog", 1500)
+HOGS: Final = {
+    "MAP_SHARED": _SHARED_HOG,
+    "memfd": _hog("hog-memfd", "memfd-hog", 1500),
+    "SysV": _hog("hog-sysv", "sysv-hog", 1500),
+    "pipes": _hog("hog-pipes", "pipes-hog", 1300, capable=True),
+    "sockets": _hog("hog-sockets", "sockets-hog", 1300),
+    "memory volume": _hog("hog-volume", "volume-hog", 1400, volume=True),
+    "anonymous": _hog("hog-anonymous", "hog", 1500),
+    "Burstable above its request": _hog("hog-burstable", "hog", 1500, request=32),
+}
+AGAIN: Final = (
+    Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),
+    Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
+)
 _WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
 _SWAPPER = Load("swap-at-high", ("walker", 110), "untouched", limit=400, request=390, high="80Mi")
 FORMS: Final = {
@@ -240,6 +254,14 @@ SCENES: Final = (
     _plain("1.36", PLAIN[2::4]),
     _plain("1.36", PLAIN[3::4], SYSTEMD),
     Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=90, guard="off"),
+    # what the kernel does at memory.max by itself
+    Scene(
+        "limit alone",
+        tuple(replace(load, high="max") for load in FILES if load.name in ("sendfile", "splice")),
+        FORMS["1.22"],
+        at_once=2,
+        guard="off",
+    ),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
     Scene(
@@ -251,19 +273,8 @@ SCENES: Final = (
         seconds=60,
         killed_after=3.0,
     ),
-    *(
-        Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90)
-        for name, hog in (
-            ("MAP_SHARED", _SHARED_HOG),
-            ("memfd", _hog("hog-memfd", "memfd-hog", 1500)),
-            ("SysV", _hog("hog-sysv", "sysv-hog", 1500)),
-            ("pipes", _hog("hog-pipes", "pipes-hog", 1300, capable=True)),
-            ("sockets", _hog("hog-sockets", "sockets-hog", 1300)),
-            ("memory volume", _hog("hog-volume", "volume-hog", 1400, volume=True)),
-            ("anonymous", _hog("hog-anonymous", "hog", 1500)),
-            ("Burstable above its request", _hog("hog-burstable", "hog", 1500, request=32)),
-        )
-    ),
+    *(Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90) for name, hog in HOGS.items()),
+    Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=60),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
     Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", SWAP)),
     Scene(
