@@ -75,6 +75,7 @@ class Throttled(Bench):
         self.pushing: set[str] = set()
         self.met = 0
         self.stolen: dict[str, int] = {}
+        self.scanned: dict[str, int] = {}
         self.cold = Cold()
         self.asks = reclaim
         self.hurries: list[bool] = []
@@ -125,11 +126,12 @@ class Throttled(Bench):
             self.met += 100
             for path in self.pushing:
                 self.memory.set(path, local={"high": self.met}, events={"high": self.met})
-            for path, pages in self.stolen.items():
-                sample = self.memory.sample(path)
-                assert sample is not None
-                taken = sample.stat.get("pgsteal", 0) + int(pages * step)
-                self.memory.set(path, stat={**sample.stat, "pgsteal": taken})
+            for name, rates in (("pgsteal", self.stolen), ("pgscan", self.scanned)):
+                for path, pages in rates.items():
+                    sample = self.memory.sample(path)
+                    assert sample is not None
+                    count = sample.stat.get(name, 0) + int(pages * step)
+                    self.memory.set(path, stat={**sample.stat, name: count})
             had = self.available * MIB
             self.memory.machine = replace(self.memory.machine, available=had, free=had)
             self.turn()
@@ -248,6 +250,20 @@ def test_page_cache_that_sockets_hold_is_not_believed(asked: bool) -> None:
     )
     assert "nothing freed for" in said[-1]
     assert len(said) == 1, "a small question is no decision"
+
+
+def test_page_cache_that_is_scanned_in_vain_is_not_asked_for() -> None:
+    bench = Throttled()
+    path = bench.pod("server")
+    bench.holds(path, 10, cache=233)
+    bench.pushing.add(path)
+    bench.stolen[path] = 5000
+    assert bench.time(10) == []
+    bench.stolen[path], bench.scanned[path] = 0, 600_000
+    (said,) = bench.time(1.25)
+    assert bench.high(path) == "max"
+    assert "removed memory.high of d/server/app: stalled at memory.high: up to memory.max" in said
+    assert bench.cold.asked == [], "its answer would take seconds of a CPU"
 
 
 def test_several_stalls_are_answered_at_once() -> None:
