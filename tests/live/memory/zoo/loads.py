@@ -155,6 +155,10 @@ TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
 )
 
+STALLS: Final = (*TEN[:3], Load("stall-and-quiet", ("hog", 86, 3), "goes on"))
+KILLED_AFTER: Final = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
+"""Seconds after the start of stalls at which an agent is killed: before, while and after it decides."""
+
 BESIDE: Final = (
     Load("stall-beside", ("settle", 88, 8), "finishes"),
     Load("still-beside-stall", ("quiet", 40), "untouched"),
@@ -184,7 +188,7 @@ def _hog(
 class Scene:
     """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
     all the time. ``swap``: MiB of compressed or file swap. ``killed_after``: seconds after which the
-    agent is killed and begun again."""
+    agent is killed and begun again, each from the time before."""
 
     name: str
     loads: tuple[Load, ...]
@@ -196,7 +200,7 @@ class Scene:
     swap: tuple[str, int] = ("", 0)
     driver: str = "cgroupfs"
     guard: str = "act"
-    killed_after: float = 0.0
+    killed_after: tuple[float, ...] = ()
 
     def only(self, names: Sequence[str]) -> Scene:
         """The same with some of its loads."""
@@ -264,14 +268,22 @@ SCENES: Final = (
     ),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
-    Scene(
-        "agent killed",
-        TEN[:3],
-        FORMS["1.22"],
-        at_once=3,
-        bound=2 * CROWDED_SECONDS,
-        seconds=60,
-        killed_after=3.0,
+    *(
+        Scene(
+            f"agent killed {name}",
+            STALLS,
+            FORMS["1.22"],
+            at_once=4,
+            bound=bound,
+            killed_after=after,
+        )
+        for name, bound, after in (
+            *(
+                (f"after {seconds:g} s", 2 * CROWDED_SECONDS, (seconds,))
+                for seconds in KILLED_AFTER
+            ),
+            ("again and again", 4 * CROWDED_SECONDS, (0.8, 2.5, 2.5, 2.5)),
+        )
     ),
     *(Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90) for name, hog in HOGS.items()),
     Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=60),
