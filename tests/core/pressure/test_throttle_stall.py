@@ -251,6 +251,26 @@ def test_cpu_time_inside_the_kernel_is_no_progress(user: int, seconds: float) ->
     assert states.index("stalled") * 0.5 == pytest.approx(seconds, abs=0.5)
 
 
+@pytest.mark.parametrize(
+    ("waits", "cache", "seconds"), [(0.9, 0, 1.0), (0.3, 0, 11.0), (0.9, 20, 10.0)]
+)
+def test_cpus_of_others_do_not_hide_one_that_waits(
+    waits: float, cache: int, seconds: float
+) -> None:
+    """A process computes beside one that allocates; with page cache to take back there is patience."""
+    looks = [
+        replace(
+            one,
+            usage_usec=n * 400_000,
+            user_usec=n * 400_000,
+            pressure=Pressure(0, 1 + int(n * waits * 5e5), 0, 0),
+        )
+        for n, one in enumerate(steady(40, held=250 - cache, cache=cache))
+    ]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert states.index("stalled") * 0.5 == pytest.approx(seconds, abs=0.5)
+
+
 def test_events_may_pause_while_a_process_sleeps() -> None:
     looks = [sample(n / 2, local={"high": n // 4}) for n in range(12)]
     assert after(*looks).verdict.state == "stalled"

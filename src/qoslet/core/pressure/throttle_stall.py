@@ -38,6 +38,9 @@ class StallTuning(Struct, frozen=True):
     outside of it."""
     busy_user_cpus: float = 0.25
     """CPUs in use outside of the kernel that do."""
+    blocked_ratio: float = 0.5
+    """Share of the time for which a task waits, where PSI tells, from which CPUs in use are those of others
+    beside it, and no progress, with next to nothing reclaimable."""
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
     reclaimable_ratio: float = 1 / 32
@@ -60,6 +63,8 @@ class StallTuning(Struct, frozen=True):
     vain_scan_factor: float = 4.0
     """Times what looks reclaimable that the kernel has to scan between two samples, without progress, to
     show that it is not."""
+    vain_scan_ratio: float = 1 / 8
+    """Share of memory.high that has to look reclaimable for that: less may be what is being read."""
     exhausted_factor: float = 4.0
     """With next to nothing reclaimable, so many times as much has to be freed to be progress."""
 
@@ -269,7 +274,8 @@ def _judge(
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     if idle < tuning.busy_seconds:
-        if _computes(progress, tuning):
+        blocked = exhausted and (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
+        if _computes(progress, tuning) and not blocked:
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs")
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused:
@@ -291,11 +297,12 @@ def _scans_in_vain(
     signs: StallSignals, progress: ReclaimProgress, sample: MemorySample, tuning: StallTuning
 ) -> bool:
     """Whether the kernel has tried all that looks reclaimable: pages that pipes and sockets hold are on
-    the lists. What is being written, or may be swapped, takes its time."""
+    the lists. What is being read or written, or may be swapped, takes its time."""
     dirty = sample.stat.get("file_dirty", 0) + sample.stat.get("file_writeback", 0)
     scanned = progress.scanned * signs.seconds
     clean = not signs.swap and dirty <= signs.reclaimable / 4
-    return clean and scanned >= tuning.vain_scan_factor * signs.reclaimable
+    large = signs.reclaimable >= signs.high * tuning.vain_scan_ratio
+    return clean and large and scanned >= tuning.vain_scan_factor * signs.reclaimable
 
 
 def _computes(progress: ReclaimProgress, tuning: StallTuning) -> bool:

@@ -121,6 +121,20 @@ static void crowd(size_t amount, size_t more)
         kill(children_[one], SIGKILL);
 }
 
+/* one process computes without end, on `amount` / 8 of the memory, beside one, whose steps count, that takes the rest */
+static void beside_work(size_t amount, size_t more)
+{
+    size_t own = amount / 8;
+    pid_t child = fork();
+    need(child >= 0);
+    if (!child)
+        work(anonymous_pages(own * MIB, MAP_PRIVATE), own * MIB, 600);
+    nap(500);
+    touch(anonymous_pages((amount - own) * MIB, MAP_PRIVATE), (amount - own) * MIB);
+    kill(child, SIGKILL);
+    (void)more;
+}
+
 static int volume_file(void)
 {
     int file = open("/scratch/zoo", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -156,5 +170,5 @@ static void punched(size_t amount, size_t more)
 
 const struct load growth[] = {
     {"backwards", backwards}, {"shuffled", shuffled}, {"threads", threads}, {"chain", chain}, {"dying", dying},
-    {"starts", starts}, {"crowd", crowd}, {"sparse", sparse}, {"punched", punched}, {NULL, NULL},
+    {"starts", starts}, {"crowd", crowd}, {"beside-work", beside_work}, {"sparse", sparse}, {"punched", punched}, {NULL, NULL},
 };

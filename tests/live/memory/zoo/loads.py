@@ -130,6 +130,7 @@ GROWTH: Final = (
     Load("killed-while-stalled", ("dying", 88, 6), "finishes"),
     Load("sleeps-and-starts", ("starts", 68, 20), "finishes"),
     Load("grows-among-readers", ("crowd", 20, 85), "finishes"),
+    Load("stalls-beside-work", ("beside-work", 90), "finishes"),
     Load(
         "stalls-beside-sibling", ("burst", 90), "finishes", containers=2, sibling=("settle", 30, 8)
     ),
