@@ -40,7 +40,7 @@ class StallTuning(Struct, frozen=True):
     """CPUs in use outside of the kernel that do."""
     blocked_ratio: float = 0.5
     """Share of the time for which a task waits, where PSI tells, from which CPUs in use are those of others
-    beside it, and no progress, with next to nothing reclaimable."""
+    beside it, and no progress, where nothing can be taken back."""
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
     reclaimable_ratio: float = 1 / 32
@@ -273,9 +273,10 @@ def _judge(
         return _Judgement("reclaiming", sign, progress=True)
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
+    in_vain = _scans_in_vain(signs, progress, track.samples[-1], tuning)
     if idle < tuning.busy_seconds:
-        blocked = exhausted and (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
-        if _computes(progress, tuning) and not blocked:
+        waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
+        if _computes(progress, tuning) and not (waits and (exhausted or in_vain)):
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs")
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused:
@@ -283,7 +284,7 @@ def _judge(
             return _Judgement("reclaiming", because, ask=not exhausted)
     if exhausted:
         return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
-    if _scans_in_vain(signs, progress, track.samples[-1], tuning):
+    if in_vain:
         because = f"{looks} by their kind, but scanned over and over and not taken"
         return _Judgement("stalled", because, doubtful=True, in_vain=True)
     if idle < tuning.patience_seconds and not refused:
