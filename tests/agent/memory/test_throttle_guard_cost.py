@@ -55,9 +55,9 @@ def test_a_container_that_ended_while_it_was_watched_costs_nothing() -> None:
     bench.pushing.clear()
     bench.keeper.end("hog", code=137)
     bench.turn()
-    for at in sorted(bench.groups("hog"), key=len, reverse=True):
-        if at.startswith(path):
-            bench.kernel.rmdir(at)
+    for group in sorted(bench.groups("hog"), key=len, reverse=True):
+        if group.startswith(path):
+            bench.kernel.rmdir(group)
     bench.time(8)
     turns, until = 0, bench.clock.now + 10
     while bench.clock.now < until:
