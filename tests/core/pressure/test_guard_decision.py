@@ -192,3 +192,16 @@ def test_a_question_that_brought_nothing_is_not_asked_again() -> None:
     assert answered(decide(doubtful)) == "reclaim"
     assert answered(decide(replace(doubtful, asked=True))) == "limit"
     assert answered(decide(replace(first, asked=True))) == "reclaim", "nobody is in doubt"
+
+
+def test_what_was_scanned_in_vain_is_not_asked_for_and_hardly_waited_for() -> None:
+    def vain(available: int, idle: float) -> str:
+        found = scene(cold=8 * MIB, available=available)
+        verdict = replace(found.verdict, doubtful=True, in_vain=True)
+        assert verdict.signals is not None
+        signals = replace(verdict.signals, idle_seconds=idle)
+        return answered(decide(replace(found, verdict=replace(verdict, signals=signals))))
+
+    assert vain(1500, 0.5) == "limit"
+    assert vain(100, 0.5) == "none", "nobody is killed for half a second"
+    assert vain(100, 2.0) == "end"

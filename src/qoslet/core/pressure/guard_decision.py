@@ -99,7 +99,8 @@ def answer(
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
     if signs is not None and verdict.doubtful and not refused:
-        left = policy.doubt_seconds - signs.idle_seconds
+        doubt = policy.relief_seconds if verdict.in_vain else policy.doubt_seconds
+        left = doubt - signs.idle_seconds
         if left > 0:
             why = f"{mib(reclaimable)} look reclaimable, waiting {left:.0f} s more for that"
             return GuardDecision("none", f"no memory to grant, {has}; {why}")

@@ -35,7 +35,7 @@ class GuardPolicy(Struct, frozen=True):
     the kernel has not been asked to reclaim or did not refuse to; or while a pod is being evicted."""
     relief_seconds: float = 2.0
     """Time without memory to give before a container is killed for it: where the node is short,
-    another pod may be evicted first."""
+    another pod may be evicted first. Also instead of ``doubt_seconds``, where the kernel scanned in vain."""
     min_raised_seconds: float = 30.0
     """Time that a raised value stays at least; doubles with each raise."""
     max_raised_seconds: float = 600.0
