@@ -267,8 +267,12 @@ def test_cpus_of_others_do_not_hide_one_that_waits(
         )
         for n, one in enumerate(steady(40, held=250 - cache, cache=cache))
     ]
-    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    found = [track for _, track in verdicts([Look(0, one) for one in looks])]
+    states = [track.verdict.state for track in found]
     assert states.index("stalled") * 0.5 == pytest.approx(seconds, abs=0.5)
+    assert found[1].ask is bool(cache), "its refusal decides"
+    if cache:
+        assert track_sample(found[1], looks[2], 0, refused=True).verdict.state == "stalled"
 
 
 def test_events_may_pause_while_a_process_sleeps() -> None:
@@ -375,3 +379,30 @@ def test_whoever_holds_all_of_it_is_stalled_within_three_looks(
         for n in range(3)
     ]
     assert after(*looks).verdict.state == "stalled"
+
+
+@given(
+    cache=st.integers(0, 200),
+    dirty=st.floats(0, 1),
+    scanned=st.floats(0, 4000),
+    user=st.floats(0, 0.24),
+    waits=st.none() | st.floats(0.21, 1),
+    room=st.integers(0, 300),
+)
+def test_without_progress_two_seconds_bound_every_branch(
+    cache: int, dirty: float, scanned: float, user: float, waits: float | None, room: int
+) -> None:
+    """Whatever looks reclaimable, is dirty, is scanned, waits or may be swapped."""
+    track = StallTracker()
+    for n in range(20):
+        at = n / 2
+        look = sample(
+            at,
+            held=250 - cache,
+            cache=cache,
+            stat={"file_dirty": int(dirty * cache * MIB), "pgscan": int(at * scanned * 256)},
+            user_usec=int(at * user * 1e6),
+            pressure=None if waits is None else Pressure(0, 1 + int(at * waits * 1e6), 0, 0),
+        )
+        track = track_sample(track, look, room * MIB)
+        assert track.verdict.state == "stalled" or at < 2

@@ -40,7 +40,7 @@ class StallTuning(Struct, frozen=True):
     """CPUs in use outside of the kernel that do."""
     blocked_ratio: float = 0.5
     """Share of the time for which a task waits, where PSI tells, from which CPUs in use are those of others
-    beside it, and no progress, where nothing can be taken back."""
+    beside it, and no progress, where nothing can be taken back: the kernel is asked."""
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
     reclaimable_ratio: float = 1 / 32
@@ -276,8 +276,9 @@ def _judge(
     in_vain = _scans_in_vain(signs, progress, track.samples[-1], tuning)
     if idle < tuning.busy_seconds:
         waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
-        if _computes(progress, tuning) and not (waits and (exhausted or in_vain)):
-            return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs")
+        if _computes(progress, tuning) and not (waits and (exhausted or in_vain or refused)):
+            ask = waits and progress.user_cpu is not None
+            return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs", ask=ask)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused:
             because = "what reclaim takes is read back at once"
