@@ -2,6 +2,7 @@
 #include "zoo.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,6 +51,17 @@ static void file_vmspliced(size_t amount, size_t more)
     need(pages != MAP_FAILED);
     into_pipes(pages, amount * MIB);
     then(more);
+}
+
+/* and while another process computes */
+static void beside_pinned(size_t amount, size_t more)
+{
+    pid_t child = fork();
+    need(child >= 0);
+    if (!child)
+        work(anonymous_pages(4 * MIB, MAP_PRIVATE), 4 * MIB, 600);
+    file_vmspliced(amount, more);
+    kill(child, SIGKILL);
 }
 
 /* page cache that goes into a pipe, from there into others, and out of the first */
@@ -139,6 +151,6 @@ static void open_files(size_t amount, size_t more)
 }
 
 const struct load pinned[] = {
-    {"vmspliced", vmspliced}, {"file-vmspliced", file_vmspliced}, {"teed", teed}, {"sent-unix", sent_unix},
+    {"vmspliced", vmspliced}, {"file-vmspliced", file_vmspliced}, {"beside-pinned", beside_pinned}, {"teed", teed}, {"sent-unix", sent_unix},
     {"passed", passed}, {"registered", registered}, {"open-files", open_files}, {NULL, NULL},
 };
