@@ -69,6 +69,7 @@ class Throttled(Bench):
     those in ``pushing`` meet their memory.high all the time."""
 
     reads = Read
+    memory: Read
 
     def __init__(self, mode: Mode = "act", *, reclaim: bool = True) -> None:
         self.available = 1500
@@ -83,8 +84,9 @@ class Throttled(Bench):
         super().__init__("v2", config=config, gates={"MemoryQoS": True})
 
     def begin(self) -> None:
-        self.memory: Read = self.reads(self.kernel, self.clock.monotonic, TOTAL)
-        self.memory.machine = replace(self.memory.machine, scanned=0, stolen=0)
+        if not hasattr(self, "reconciler"):
+            self.memory = self.reads(self.kernel, self.clock.monotonic, TOTAL)
+            self.memory.machine = replace(self.memory.machine, scanned=0, stolen=0)
         self.reconciler = Reconciler(
             self.config,
             self.driver,
