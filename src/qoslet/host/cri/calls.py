@@ -30,12 +30,18 @@ WORK_SECONDS = 120.0
 """How long one may take that makes or ends something, as the kubelet's runtimeRequestTimeout."""
 PULL_SECONDS = 600.0
 
+CONNECT_SECONDS = 10.0
+"""How long a runtime may take to answer a connection: on a busy machine it takes seconds. gRPC calls
+this ``min_reconnect_backoff_ms``; the pause between two attempts is that of ``initial`` and ``max``.
+
+Source: gRPC doc/connection-backoff.md MIN_CONNECT_TIMEOUT."""
+
 _OPTIONS = (
     ("grpc.max_receive_message_length", 4 * LONGEST),
     ("grpc.max_send_message_length", LONGEST),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", int(1000 * CONNECT_SECONDS)),
     ("grpc.max_reconnect_backoff_ms", 500),
 )
 

@@ -1,0 +1,79 @@
+"""A runtime that is slow to answer a connection."""
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+
+import pytest
+
+from qoslet.host.cri.calls import Away, Calls
+from tests.host.cri.server import CriServer
+
+SLOW_SECONDS = 0.6
+"""More than gRPC waits between two attempts."""
+
+
+async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+    target.close()
+    with contextlib.suppress(ConnectionError):
+        await target.wait_closed()
+
+
+def test_a_runtime_on_a_busy_machine_takes_its_time_to_answer_a_connection(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.sock"
+    connections = []
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(asyncio.current_task())
+        await asyncio.sleep(SLOW_SECONDS)
+        behind = await asyncio.open_unix_connection(tmp_path / "cri.sock")
+        await asyncio.gather(copy(reader, behind[1]), copy(behind[0], writer))
+
+    async def ask() -> str:
+        async with await asyncio.start_unix_server(accept, slow):
+            calls = Calls(f"unix://{slow}")
+            try:
+                return (await calls.open()).runtime_name
+            finally:
+                await calls.close()
+                await asyncio.gather(*filter(None, connections), return_exceptions=True)
+
+    with CriServer(tmp_path):
+        assert asyncio.run(ask()) == "containerd"
+
+
+def test_a_runtime_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    async def ask() -> None:
+        calls = Calls(f"unix://{tmp_path}/none.sock")
+        try:
+            await calls.open()
+        finally:
+            await calls.close()
+
+    begun = time.monotonic()
+    with pytest.raises(Away):
+        asyncio.run(ask())
+    assert time.monotonic() - begun < 5
+
+
+def test_a_runtime_that_comes_back_is_met_soon(tmp_path: Path) -> None:
+    async def ask() -> float:
+        calls = Calls(f"unix://{tmp_path}/cri.sock")
+        with pytest.raises(Away):
+            await calls.open()
+        begun = time.monotonic()
+        with CriServer(tmp_path):
+            while time.monotonic() - begun < 8:
+                with contextlib.suppress(Away):
+                    await calls.open()
+                    break
+                await asyncio.sleep(0.05)
+            await calls.close()
+            return time.monotonic() - begun
+
+    assert asyncio.run(ask()) < 5
