@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
+from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import LeftBehind, left_behind, may_be_left
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
@@ -29,6 +30,7 @@ class Values:
     def __init__(self, context: AuditContext) -> None:
         self.compared = 0
         self._context = context
+        self._earlier = EarlierConfiguration(context)
         node = context.node
         self._page = node.host.page_size
         self._hierarchy = node.hierarchy
@@ -101,6 +103,9 @@ class Values:
                 "stale",
                 f"{plain}: left by an in-place resize, which writes 0 (kubernetes PR 141991)",
             )
+        earlier = self._earlier.left_by(cgroup, setting, found)
+        if earlier is not None:
+            return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         curve = _other_curve(setting)
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"

@@ -1,0 +1,86 @@
+"""Values of pods that were created under another configuration: as a kubelet 1.36.2 left them after its
+restarts with another podPidsLimit, and with Memory QoS."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from qoslet.core.audit.live import LiveTree
+from qoslet.core.cgroup.interface_files import released
+from qoslet.core.resources.cgroup_tree import Plan
+from tests.core.audit.trees import look, plan_of, tree_of, written
+from tests.core.audit.verdicts.setups import first, sole
+from tests.core.audit.verdicts.setups import folder as folder
+
+QOS = ("memory.min", "memory.low", "memory.high")
+
+
+def pods_with(plan: Plan, live: LiveTree, limit: str, number: int) -> LiveTree:
+    """The tree, in which so many pods have another limit of processes."""
+    paths = [one.path for one in plan.cgroups if one.level == "pod" and one.path]
+    for path in paths[:number]:
+        live = written(live, path, "pids.max", limit)
+    return live
+
+
+def test_pods_keep_the_limit_of_processes_that_was_in_force_when_they_were_created(
+    folder: str,
+) -> None:
+    plan = plan_of(folder, "v1")
+    live = pods_with(plan, tree_of(plan), "512", 3)
+    found = look(plan, live).findings
+    assert {(one.verdict, one.file, one.expected, one.found) for one in found} == {
+        ("stale", "pids.max", "100", "512")
+    }
+    assert len(found) == 3
+    assert "3 pods" in found[0].message
+
+
+def test_the_limit_of_one_pod_alone_may_have_been_changed_by_hand(folder: str) -> None:
+    plan = plan_of(folder, "v1")
+    assert sole(plan, pods_with(plan, tree_of(plan), "512", 1)).verdict == "drift"
+
+
+def without_qos(plan: Plan, live: LiveTree, uids: set[str]) -> LiveTree:
+    """The tree, in which pods were created without Memory QoS."""
+    for cgroup in plan.cgroups:
+        if cgroup.pod is None or cgroup.pod.uid not in uids or cgroup.path not in live.cgroups:
+            continue
+        for one in cgroup.settings:
+            if one.file in QOS:
+                live = written(live, cgroup.path, one.file, released(one.file, "v2") or "")
+    return live
+
+
+def test_pods_lack_memory_qos_that_was_off_when_they_were_created(folder: str) -> None:
+    plan = plan_of(folder, "v2", memory_qos="1.36")
+    live = tree_of(plan)
+    uids = {one.pod.uid for one in plan.cgroups if one.pod is not None}
+    found = look(plan, without_qos(plan, live, uids)).findings
+    assert {(one.verdict, one.file) for one in found} >= {("stale", "memory.high")}
+    assert {one.verdict for one in found} <= {"stale", "ineffective"}
+
+
+def test_one_file_of_memory_qos_that_was_cleared_was_cleared_by_hand(folder: str) -> None:
+    plan = plan_of(folder, "v2", memory_qos="1.36")
+    live, tried = tree_of(plan), 0
+    for cgroup in plan.cgroups:
+        for one in cgroup.settings if cgroup.pod is not None and cgroup.path else ():
+            fresh = released(one.file, "v2") or ""
+            if one.file in QOS and one.applied != fresh:
+                changed = written(live, cgroup.path or "", one.file, fresh)
+                found = [row for row in look(plan, changed).findings if row.file == one.file]
+                assert [row.verdict for row in found][:1] == ["drift"]
+                tried += 1
+    assert tried > 3
+
+
+def test_qoslet_writes_its_own_pods_again(folder: str) -> None:
+    plan = plan_of(folder, "v2")
+    runtime = replace(plan.node.profile.runtime, oci="process")
+    node = replace(plan.node, profile=replace(plan.node.profile, runtime=runtime))
+    own = replace(plan, node=node)
+    live = pods_with(plan, tree_of(plan), "512", 3)
+    found = [one for one in look(own, live).findings if one.file == "pids.max"]
+    assert {one.verdict for one in found} == {"drift"}
+    assert first(plan, "pod").path in {one.path for one in found}
