@@ -142,6 +142,7 @@ class PodReader:
             platform,
             level.written,
             maker_of(meta),
+            isinstance(meta.generation, int) and meta.generation > 1,
         )
         return DecodedPod(pod, faults, notes)
 

@@ -38,6 +38,7 @@ class Metadata(Struct, gc=False, rename="camel"):
     annotations: dict[str, str] | None = None
     labels: dict[str, str] | None = None
     owner_references: list[OwnerShape] | None = None
+    generation: Any = None
 
 
 class ContainerShape(Struct, gc=False, rename="camel"):

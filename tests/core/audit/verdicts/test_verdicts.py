@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.api.manifest import Options
 from qoslet.core.audit.audit import settled
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.target import only
+from qoslet.core.plan import plan as planning
 from qoslet.errors import BadInput
+from qoslet.host.files import manifests
 from tests.core.audit.trees import (
+    SAMPLES,
     changed,
     look,
     plan_of,
@@ -278,3 +285,35 @@ def test_a_target_narrows_the_findings(folder: str) -> None:
 def test_nothing_compared_is_not_clean(folder: str) -> None:
     plan = plan_of(folder)
     assert not is_clean(look(replace(plan, cgroups=()), LiveTree({})))
+
+
+@pytest.mark.parametrize(
+    ("generation", "score", "expected"),
+    [
+        (7, 999, ("stale", "info")),
+        (7, 12, ("stale", "info")),
+        (7, 1000, ("drift", "warning")),
+        (7, -998, ("drift", "warning")),
+        (1, 12, ("drift", "warning")),
+        (None, 12, ("drift", "warning")),
+    ],
+)
+def test_a_resize_leaves_oom_score_adj_as_the_container_was_started_with(
+    folder: str, generation: int | None, score: int, expected: tuple[str, str]
+) -> None:
+    # a real pod of generation 7: its request grew from 32Mi to 56Mi, its process kept 999 of 998
+    document = json.loads((SAMPLES / "kubelet-pods.json").read_text())
+    for one in document["items"]:
+        one["metadata"]["generation"] = generation
+    path = f"{folder}/generation-{generation}.json"
+    Path(path).write_text(json.dumps(document))
+    node = plan_of(folder, "v1").node
+    made = planning.plan(manifests.load([path], Options()).pods, node)
+    container = next(
+        one
+        for one in made.cgroups
+        if one.level == "container" and one.path and 2 <= (one.oom_score_adj or 0) < 1000
+    )
+    live = changed(tree_of(made), container.path or "", oom_score_adj=(score,))
+    found = sole(made, live)
+    assert (found.verdict, found.severity, found.file) == (*expected, "oom_score_adj")

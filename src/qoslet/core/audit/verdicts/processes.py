@@ -93,6 +93,17 @@ def _partial(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
     )
 
 
+_BURSTABLE = range(2, 1000)
+"""oom_score_adj that requests of memory decide. Source: kubelet qos/policy.go
+GetContainerOOMScoreAdjust."""
+
+
+def _is_before_resize(cgroup: Cgroup, expected: int, found: int) -> bool:
+    """Whether another request of memory gives the value, which the pod may have had."""
+    changed = cgroup.pod is not None and cgroup.pod.was_changed
+    return changed and expected in _BURSTABLE and found in _BURSTABLE
+
+
 def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding | None:
     """A first process whose ``oom_score_adj`` is not that of its container; what other processes
     have, programs decide themselves."""
@@ -106,6 +117,10 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
     own = context.owner(cgroup, OOM).writer == "qoslet"
     message = f"{OOM} of the first process is {found[0]}, planned {expected}"
     finding = context.finding("drift", cgroup, live.path, message)
+    if not own and _is_before_resize(cgroup, expected, found[0]):
+        # the runtime sets it only when a container starts
+        told = f"{message}: as when the container started, before a resize of the pod"
+        finding = context.finding("stale", cgroup, live.path, told, severity="info")
     rule = cgroup.oom_rule
     pid = live.pids[0] if live.pids else None
     return replace(
