@@ -106,6 +106,15 @@ def test_the_same_input_is_the_same_plan(bench: Bench) -> None:
     assert len(bench.inputs.current().plan.pods) == 3
 
 
+def test_what_is_usual_stands_in_the_status_alone(bench: Bench) -> None:
+    why = "kubelet lacks 1 of the known pods: asked again"
+    bench.pods.say(pods_of("a", "b"), complete=False, reason=why, is_settling=True)
+    view = bench.inputs.current()
+    assert (view.notes, view.source.reason, view.source.complete) == ((), why, False)
+    bench.pods.say(pods_of("a", "b"), is_settling=False)
+    assert bench.inputs.current().notes == (why,)
+
+
 def test_a_pod_that_waits_for_a_scheduler_is_not_the_node_s(bench: Bench) -> None:
     bench.pods.say(pods_of("a", phase="Pending"))
     assert bench.inputs.current().plan.pods == ()

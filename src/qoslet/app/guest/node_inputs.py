@@ -117,7 +117,8 @@ class NodeInputs:
             reading.reason,
             max(0.0, time.monotonic() - reading.at),
         )
-        notes = tuple(filter(None, (reading.reason, self._policy.fault, self._fault)))
+        lacks = "" if reading.is_settling else reading.reason
+        notes = tuple(filter(None, (lacks, self._policy.fault, self._fault)))
         return NodeView(self._plan, policy, status, notes, self._allocated)
 
     def _check_tree(self, node: Node) -> None:

@@ -174,6 +174,34 @@ def test_a_pod_that_the_runtime_has_is_not_gone(sources: Sources) -> None:
     assert uids_of(sources.later().pods) == {"static"}
 
 
+def test_a_pod_that_is_removed_is_usual_until_it_takes_long(sources: Sources) -> None:
+    sources.kubelet.uids = {"a", "b"}
+    sources.later()
+    sources.kubelet.uids = {"a"}
+    sources.kubelet.running = frozenset({"b"})
+    found = sources.later()
+    assert (found.complete, found.is_settling) == (False, True)
+    # a pod without grace is gone from the page at once, and its processes a grace period later
+    told = [sources.later().is_settling for _ in range(6)]
+    assert told == [True] * 5 + [False]
+    sources.kubelet.running = frozenset()
+    sources.later()
+    found = sources.later()
+    assert (found.complete, found.is_settling, uids_of(found.pods)) == (True, False, {"a"})
+    sources.kubelet.uids = set()
+    assert sources.later().is_settling, "the next removal is usual again"
+
+
+def test_an_outage_is_never_usual(sources: Sources) -> None:
+    sources.kubelet.uids = sources.api.uids = {"a", "b"}
+    sources.later()
+    sources.kubelet.fault = "down"
+    sources.api.uids = {"a"}
+    assert not sources.later().is_settling
+    sources.api.fault = "down, too"
+    assert not sources.later().is_settling
+
+
 def test_a_part_is_better_than_nothing_and_worse_than_what_was_known(sources: Sources) -> None:
     sources.kubelet.fault = sources.api.fault = "down"
     sources.cri.uids = {"static"}

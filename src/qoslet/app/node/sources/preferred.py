@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 10.0
 """When a reading that may lack pods is looked at again."""
+USUAL_SECONDS = 60.0
+"""How long it is usual that a source lacks pods that were known or run: each pod that is removed is
+read twice, and ends after a grace period, which is 30 s where nobody sets it."""
 
 
 class _Candidate(Struct):
@@ -58,6 +61,7 @@ class PreferredPods:
         self._last: PodsReading | None = None
         self._uids: frozenset[str] = frozenset()
         self._missing: _Missing | None = None
+        self._doubted_at: float | None = None
         self._used: _Candidate | None = None
 
     def poll(self) -> PodsReading:
@@ -113,12 +117,12 @@ class PreferredPods:
             candidate.due = min(candidate.due, now + SETTLE_SECONDS)
         return candidate.seen
 
-    def _kept(self, reason: str) -> PodsReading:
+    def _kept(self, reason: str, *, is_settling: bool = False) -> PodsReading:
         """The last reading, of which nothing is sure any more."""
         if self._last is None:
             hint = "give --pods-from, or grant what lacks"
             raise CannotDo("the pods of this node cannot be read", where=reason, hint=hint)
-        self._last = replace(self._last, complete=False, reason=reason)
+        self._last = replace(self._last, complete=False, reason=reason, is_settling=is_settling)
         return self._last
 
     def _take(self, candidate: _Candidate, seen: Seen, reason: str) -> PodsReading:
@@ -127,7 +131,11 @@ class PreferredPods:
         if seen.complete:
             doubt = self._doubt(source, seen, uids)
             if doubt:
-                return self._kept("; ".join(filter(None, (reason, doubt))))
+                now = self._clock()
+                self._doubted_at = now if self._doubted_at is None else self._doubted_at
+                usual = not reason and now < self._doubted_at + USUAL_SECONDS
+                return self._kept("; ".join(filter(None, (reason, doubt))), is_settling=usual)
+            self._doubted_at = None
         last = self._last
         is_same = last is not None and last.pods == seen.pods
         version = 0 if last is None else last.version + (not is_same)
