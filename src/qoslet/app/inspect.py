@@ -9,6 +9,7 @@ from qoslet.errors import CannotDo, QosletError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from qoslet.app.node.found_node import FoundNode
     from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
@@ -26,23 +27,38 @@ def machine() -> Machine:
     return look()
 
 
-def kubelet(machine: Machine, values: object) -> Sequence[DoctorFinding]:
-    """What can be seen of the kubelet that runs here, and which right lacks; ``values`` has the
-    options as attributes. Nothing where none runs."""
+def kubelet(machine: Machine, values: object) -> tuple[Machine, Sequence[DoctorFinding]]:
+    """The machine with the tree of the kubelet that runs here, what can be seen of it, and which right
+    lacks; ``values`` has the options as attributes. Nothing where none runs."""
     if not any(one.kind == "kubelet" for one in machine.programs):
-        return ()
+        return machine, ()
+    from msgspec.structs import replace
+
     from qoslet.app.node.found_node import find_node, kubelet_options
     from qoslet.core.node.doctor.finding import DoctorFinding
 
     try:
-        return find_node(kubelet_options(values)).notes[1:]
+        found = find_node(kubelet_options(values))
     except QosletError as error:
         where = f"{error.where}: " if error.where else ""
-        return (
-            DoctorFinding(
-                "kubelet configuration", "unknown", f"{where}{error.message}", "", error.hint
-            ),
-        )
+        value = f"{where}{error.message}"
+        return machine, (DoctorFinding("kubelet configuration", "unknown", value, "", error.hint),)
+    trees = dict.fromkeys((*machine.kubelet_trees, *_pods_root(found)))
+    return replace(machine, kubelet_trees=tuple(trees)), found.notes[1:]
+
+
+def _pods_root(found: FoundNode) -> Sequence[str]:
+    """The cgroup of all pods, as the kubelet's configuration says."""
+    from qoslet.core.cgroup.names import concrete, root_of
+    from qoslet.core.node.flags import Flags
+    from qoslet.host.files.node import load_node
+
+    try:
+        node, _ = load_node([], Flags(), texts=found.texts())
+    except QosletError:
+        return ()
+    kubelet = node.kubelet
+    return (concrete(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos), node.driver),)
 
 
 def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:

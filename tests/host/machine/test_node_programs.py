@@ -50,7 +50,7 @@ def test_a_node_with_a_kubelet_and_runtimes(tmp_path: Path) -> None:
     said = rows(found)
     (kubelet,) = said["kubelet"]
     assert kubelet.value == "kubelet (process 812); its pods are in /kubepods.slice"
-    assert "leaves these cgroups alone" in kubelet.cost
+    assert "leave these cgroups alone" in kubelet.cost
     assert "/var/lib/kubelet/config.yaml" in kubelet.remedy
     assert [row.value for row in said["container runtime"]] == [
         "containerd, process 700, /run/containerd/containerd.sock",

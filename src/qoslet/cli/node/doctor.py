@@ -69,5 +69,5 @@ def _looked_at(args: argparse.Namespace) -> tuple[Machine, list[DoctorFinding], 
         from qoslet.app.bundle.inputs import BundleInputs
 
         return BundleInputs(args.bundle).doctor()
-    machine = inspect.machine()
-    return machine, findings(machine, inspect.kubelet(machine, args)), can_write(machine)
+    machine, kubelet = inspect.kubelet(inspect.machine(), args)
+    return machine, findings(machine, kubelet), can_write(machine)

@@ -57,15 +57,17 @@ def _kubelets(machine: Machine, asked: bool) -> Iterator[DoctorFinding]:
         f"{who}; its pods are in {trees}"
         if trees
         else f"{who}; no /kubepods cgroup, its cgroupRoot may be another",
-        "qoslet leaves these cgroups alone; plan and explain compute their values",
-        "plan for it: qoslet plan --live" if asked else remedy[machine.kubelet_config],
+        "qoslet run and apply leave these cgroups alone",
+        "compare them with its plan: qoslet audit" if asked else remedy[machine.kubelet_config],
     )
 
 
 def _runtime(one: NodeProgram) -> DoctorFinding:
     process = f"process {one.pid}" if one.pid is not None else "no process seen"
     if not one.socket:
-        return DoctorFinding("container runtime", "ok", f"{one.name}, {process}, no known socket")
+        return DoctorFinding(
+            "container runtime", "ok", f"{one.name}, {process}, at no usual socket"
+        )
     value = f"{one.name}, {process}, {one.socket}"
     if one.usable:
         return DoctorFinding("container runtime", "ok", value)
