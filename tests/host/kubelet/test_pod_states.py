@@ -15,10 +15,17 @@ from qoslet.host.kubelet.pod_states import was_resized
 from qoslet.host.kubelet.processes import KubeletProcess
 
 
-def pods(started: float) -> bytes:
+def pods(started: float, generation: object = 1) -> bytes:
     at = datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     statuses = [{"name": "a", "state": {"running": {"startedAt": at}}}]
-    return json.dumps({"items": [{"status": {"containerStatuses": statuses}}, {}]}).encode()
+    return json.dumps(
+        {
+            "items": [
+                {"status": {"containerStatuses": statuses}, "metadata": {"generation": generation}},
+                {},
+            ]
+        }
+    ).encode()
 
 
 @pytest.mark.parametrize(
@@ -43,6 +50,10 @@ def test_what_was_written_without_a_start_is_a_resize(
     process = KubeletProcess(1, "kubelet", str(tmp_path), ())
     command = CommandLine(others={"root-dir": "/k"})
     assert was_resized(process, command, pods(now - started_ago)) is resized
+    # seen beside a real kubelet: a pod was resized while the container of another one started
+    recent = file != "other" and age < 75
+    assert was_resized(process, command, pods(now - started_ago, 2)) is recent
+    assert was_resized(process, command, pods(now - started_ago, "2")) is resized
 
 
 def test_what_is_no_list_of_pods_says_nothing(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -40,7 +41,12 @@ class _Status(Struct):
     initContainerStatuses: list[_Container] | None = None  # noqa: N815
 
 
+class _Metadata(Struct):
+    generation: Any = None
+
+
 class _Pod(Struct):
+    metadata: _Metadata | None = None
     status: _Status | None = None
 
 
@@ -50,12 +56,16 @@ class _PodList(Struct):
 
 def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> bool:
     """Whether the states of pods were written within ``RECENT_SECONDS``, other than for a container
-    that started then: a pod's start updates QoS cgroups itself. False where that cannot be seen."""
+    that started then: a pod's start updates QoS cgroups itself. A pod whose spec was changed may be
+    resized at the same time. False where that cannot be seen."""
     folder = f"{process.folder}/root{command.path('root-dir', _ROOT)}"
     written = max((_written(f"{folder}/{name}") for name in _FILES), default=0.0)
     if not 0.0 <= time.time() - written < RECENT_SECONDS:
         return False
-    return all(abs(written - at) > _NEAR_SECONDS for at in _starts(pods))
+    listed = _listed(pods)
+    if any(_was_changed(one) for one in listed):
+        return True
+    return all(abs(written - at) > _NEAR_SECONDS for at in _starts(listed))
 
 
 def _written(path: str) -> float:
@@ -65,15 +75,25 @@ def _written(path: str) -> float:
         return 0.0
 
 
-def _starts(pods: bytes) -> list[float]:
-    """When the containers of pods started, in seconds since the epoch."""
+def _listed(pods: bytes) -> list[_Pod]:
+    """The pods; none where they cannot be read."""
     try:
-        found = msgspec.json.decode(pods, type=_PodList)
+        return msgspec.json.decode(pods, type=_PodList).items or []
     except msgspec.ValidationError:
         return []
+
+
+def _was_changed(pod: _Pod) -> bool:
+    """Whether its spec was, since it was created."""
+    generation = None if pod.metadata is None else pod.metadata.generation
+    return isinstance(generation, int) and generation > 1
+
+
+def _starts(pods: list[_Pod]) -> list[float]:
+    """When the containers of pods started, in seconds since the epoch."""
     containers = [
         one
-        for pod in found.items or ()
+        for pod in pods
         if pod.status is not None
         for some in (pod.status.containerStatuses, pod.status.initContainerStatuses)
         for one in some or ()
