@@ -317,3 +317,29 @@ def test_a_resize_leaves_oom_score_adj_as_the_container_was_started_with(
     live = changed(tree_of(made), container.path or "", oom_score_adj=(score,))
     found = sole(made, live)
     assert (found.verdict, found.severity, found.file) == (*expected, "oom_score_adj")
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "name", "text"),
+    [
+        ("cpu.max", "77000 100000", "CPUQuotaPerSecUSec", "770ms"),
+        ("memory.max", "67108864", "MemoryMax", "67108864"),
+    ],
+)
+def test_what_the_property_does_not_say_nothing_but_a_hand_left(
+    folder: str, file: str, value: str, name: str, text: str
+) -> None:
+    # seen beside a real kubelet: a quota written to the file of a scope without one
+    made = plan_of(folder, "v2", "systemd")
+    pod = next(
+        one
+        for one in made.cgroups
+        if one.level == "pod"
+        and next((s.value for s in one.settings if s.file == file), "max").startswith("max")
+    )
+    live = tree_of(made)
+    units = units_of(made, live)
+    live = written(live, pod.path or "", file, value)
+    for property_text, verdict in (("infinity", "drift"), (text, "stale")):
+        told = {**units, pod.unit or "": {**units[pod.unit or ""], name: property_text}}
+        assert sole(made, live, units=told).verdict == verdict

@@ -76,6 +76,9 @@ class Values:
                 )  # fmt: skip
             return
         verdict, message = self._verdict(cgroup, setting, found, period)
+        if verdict == "stale" and known and not off:
+            # whatever leaves a value leaves it in the property, too
+            verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         yield self._with_unit(finding, off, known)
 
@@ -149,7 +152,7 @@ class Values:
         if clean:
             verdict: Verdict = "stale" if row is not None else "latent"
             message = f"systemd has {self._name(file)}={text}, which no plan sets: a daemon-reload writes it"
-        elif row is not None:
+        elif row is not None and (off or text is None or expected is None):
             verdict = "stale"
             message = f"{file} is {found}, not planned: {self._left_by(row)}"
         else:
