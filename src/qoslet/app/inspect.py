@@ -32,8 +32,6 @@ def kubelet(machine: Machine, values: object) -> tuple[Machine, Sequence[DoctorF
     lacks; ``values`` has the options as attributes. Nothing where none runs."""
     if not any(one.kind == "kubelet" for one in machine.programs):
         return machine, ()
-    from msgspec.structs import replace
-
     from qoslet.app.node.found_node import find_node, kubelet_options
     from qoslet.core.node.doctor.finding import DoctorFinding
 
@@ -43,22 +41,30 @@ def kubelet(machine: Machine, values: object) -> tuple[Machine, Sequence[DoctorF
         where = f"{error.where}: " if error.where else ""
         value = f"{where}{error.message}"
         return machine, (DoctorFinding("kubelet configuration", "unknown", value, "", error.hint),)
-    trees = dict.fromkeys((*machine.kubelet_trees, *_pods_root(found)))
-    return replace(machine, kubelet_trees=tuple(trees)), found.notes[1:]
+    return _with_tree_of(machine, found), found.notes[1:]
 
 
-def _pods_root(found: FoundNode) -> Sequence[str]:
-    """The cgroup of all pods, as the kubelet's configuration says."""
-    from qoslet.core.cgroup.names import concrete, root_of
+def _with_tree_of(machine: Machine, found: FoundNode) -> Machine:
+    """The machine with the tree of a kubelet, where its configuration can be read."""
     from qoslet.core.node.flags import Flags
     from qoslet.host.files.node import load_node
 
     try:
         node, _ = load_node([], Flags(), texts=found.texts())
     except QosletError:
-        return ()
+        return machine
+    return machine_with_tree(machine, node)
+
+
+def machine_with_tree(machine: Machine, node: Node) -> Machine:
+    """The machine with the cgroup of all pods of its kubelet's ``node``."""
+    from msgspec.structs import replace
+
+    from qoslet.core.cgroup.names import concrete, root_of
+
     kubelet = node.kubelet
-    return (concrete(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos), node.driver),)
+    root = concrete(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos), node.driver)
+    return replace(machine, kubelet_trees=tuple(dict.fromkeys((*machine.kubelet_trees, root))))
 
 
 def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:

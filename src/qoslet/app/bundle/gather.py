@@ -53,6 +53,7 @@ class BundleOptions(Struct, frozen=True):
 
 def gather(asked: BundleOptions) -> BundleSource:
     """What a bundle of this machine is made of. Raises BadInput, BadInputs, CannotDo."""
+    from qoslet.app.inspect import machine_with_tree
     from qoslet.host.machine.doctor_facts import look
 
     machine = look()
@@ -72,6 +73,8 @@ def gather(asked: BundleOptions) -> BundleSource:
     pods = _pods(asked, node, kubelet, agent, missing)
     trees, alone = _trees(node, pods, machine)
     rows = _cgroups(node, trees, alone, missing)
+    if kubelet is not None:
+        machine = machine_with_tree(machine, node)
     return BundleSource(
         node=node,
         kubelet=kubelet_document(node),

@@ -16,6 +16,7 @@ from qoslet.core.reconcile.journal import Key
 from qoslet.host.state.http_server import Page, Pages
 from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
+from qoslet.render.text.audit.labels import place_label, pod_label
 
 if TYPE_CHECKING:
     from socket import socket
@@ -66,15 +67,15 @@ class GuestService:
             self._log.line("info", done.summary)
         for one in done.events:
             finding = one.finding
-            place = f"{finding.path}/{finding.file}" if finding.file else finding.path
             severity = "info" if one.kind == "gone" else finding.severity
             self._log.line(
                 severity,
-                f"finding {one.kind}: {finding.verdict} {place}: {finding.message}",
+                f"finding {one.kind}: {finding.verdict} {place_label(finding)}: {finding.message}",
                 event="Finding",
                 change=one.kind,
                 verdict=finding.verdict,
                 cgroup=finding.path,
+                pod=pod_label(finding) or None,
                 file=finding.file,
                 expected=finding.expected,
                 found=finding.found,

@@ -99,8 +99,7 @@ class PodReader:
         faults: list[FieldFault] = []
         notes: list[FieldFault] = []
         spec, status = shape.spec or _NO_SPEC, shape.status or _NO_STATUS
-        prefix = place.prefix
-        meta = place.metadata or _NO_METADATA
+        prefix, meta = place.prefix, place.metadata or _NO_METADATA
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)

@@ -15,11 +15,13 @@ from tests.core.audit.verdicts.setups import folder as folder
 QOS = ("memory.min", "memory.low", "memory.high")
 
 
-def pods_with(plan: Plan, live: LiveTree, limit: str, number: int) -> LiveTree:
-    """The tree, in which so many pods have another limit of processes."""
+def pods_with(plan: Plan, live: LiveTree, limit: str, *numbers: int) -> LiveTree:
+    """The tree, in which some pods, counted in the order of their creation, have another limit of
+    processes."""
     paths = [one.path for one in plan.cgroups if one.level == "pod" and one.path]
-    for path in paths[:number]:
-        live = written(live, path, "pids.max", limit)
+    paths.sort(key=lambda path: live.cgroups[path].identity)
+    for number in numbers:
+        live = written(live, paths[number], "pids.max", limit)
     return live
 
 
@@ -27,7 +29,7 @@ def test_pods_keep_the_limit_of_processes_that_was_in_force_when_they_were_creat
     folder: str,
 ) -> None:
     plan = plan_of(folder, "v1")
-    live = pods_with(plan, tree_of(plan), "512", 3)
+    live = pods_with(plan, tree_of(plan), "512", 0, 1, 2)
     found = look(plan, live).findings
     assert {(one.verdict, one.file, one.expected, one.found) for one in found} == {
         ("stale", "pids.max", "100", "512")
@@ -39,6 +41,12 @@ def test_pods_keep_the_limit_of_processes_that_was_in_force_when_they_were_creat
 def test_the_limit_of_one_pod_alone_may_have_been_changed_by_hand(folder: str) -> None:
     plan = plan_of(folder, "v1")
     assert sole(plan, pods_with(plan, tree_of(plan), "512", 1)).verdict == "drift"
+
+
+def test_pods_with_others_between_them_were_changed_by_hand(folder: str) -> None:
+    plan = plan_of(folder, "v1")
+    found = look(plan, pods_with(plan, tree_of(plan), "max", 0, 2)).findings
+    assert [one.verdict for one in found] == ["drift", "drift"]
 
 
 def without_qos(plan: Plan, live: LiveTree, uids: set[str]) -> LiveTree:
@@ -80,7 +88,7 @@ def test_qoslet_writes_its_own_pods_again(folder: str) -> None:
     runtime = replace(plan.node.profile.runtime, oci="process")
     node = replace(plan.node, profile=replace(plan.node.profile, runtime=runtime))
     own = replace(plan, node=node)
-    live = pods_with(plan, tree_of(plan), "512", 3)
+    live = pods_with(plan, tree_of(plan), "512", 0, 1, 2)
     found = [one for one in look(own, live).findings if one.file == "pids.max"]
     assert {one.verdict for one in found} == {"drift"}
     assert first(plan, "pod").path in {one.path for one in found}

@@ -33,19 +33,29 @@ class EarlierConfiguration:
         if pod is None or self._context.is_own:
             return None
         if setting.file == "pids.max" and cgroup.level == "pod":
-            pods = self._pids[found]
+            pods = self._created_in_a_row(found)
             told = f"another podPidsLimit, in force when {pods} pods were created"
             return told if pods >= _LEAST else None
         if setting.file in _QOS and pod.uid in self._unprotected:
             return "a configuration without Memory QoS, in force when the pod was created"
         return None
 
+    def _created_in_a_row(self, limit: str) -> int:
+        """How many pods have this value of pids.max, where no other pod was created between them."""
+        if limit not in self._limits:
+            return 0
+        first = self._limits.index(limit)
+        count = self._limits.count(limit)
+        return count if self._limits[first : first + count] == [limit] * count else 0
+
     @cached_property
-    def _pids(self) -> Counter[str]:
-        """How many pods have each value of pids.max."""
+    def _limits(self) -> list[str]:
+        """pids.max of each pod, in the order in which the pods were created: the kernel gives
+        identities in this order."""
         cgroups, live = self._context.plan.cgroups, self._context.live.cgroups
-        paths = [one.path for one in cgroups if one.level == "pod" and one.path in live]
-        return Counter(live[path].values.get("pids.max", "") for path in paths if path)
+        pods = [live[one.path] for one in cgroups if one.level == "pod" and one.path in live]
+        pods.sort(key=lambda one: one.identity)
+        return [one.values.get("pids.max", "") for one in pods]
 
     @cached_property
     def _unprotected(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.render.terminal import printable, wrap
+from qoslet.render.text.audit.labels import pod_label
 
 if TYPE_CHECKING:
     from qoslet.core.audit.finding import AuditReport, Finding
@@ -68,9 +69,10 @@ def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> str:
 
 
 def _finding(one: Finding, terminal: Terminal, verbose: bool) -> Iterator[str]:
-    yield f"  {terminal.paint(printable(_label(one)), 'bold')}"
+    label = pod_label(one) or one.name
+    yield f"  {terminal.paint(printable(label), 'bold')}"
     yield from wrap(printable(one.message), terminal.width, "    ")
-    dim = [one.path] if one.path != _label(one) else []
+    dim = [one.path] if one.path != label else []
     if one.reset_by:
         dim.append(one.reset_by)
     if one.hint:
@@ -85,15 +87,6 @@ def _finding(one: Finding, terminal: Terminal, verbose: bool) -> Iterator[str]:
             yield terminal.paint(line, "dim")
     if one.fix:
         yield f"    {terminal.mark('→', '->')} {printable(one.fix)}"
-
-
-def _label(one: Finding) -> str:
-    if one.pod is None:
-        return one.name
-    name = "/".join(one.pod).removeprefix("default/")
-    if one.container is not None:
-        return f"{name}/{one.container}"
-    return name
 
 
 def _unread(report: AuditReport, terminal: Terminal, verbose: bool) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import printable
+from qoslet.render.text.audit.labels import place_label
 
 if TYPE_CHECKING:
     from qoslet.core.audit.events import FindingEvent
@@ -18,9 +19,8 @@ _MARKS = {"appeared": ("+", "red"), "changed": ("~", "yellow"), "gone": ("-", "g
 def event_lines(at: float, event: FindingEvent, terminal: Terminal) -> Iterator[str]:
     """The line of an event; ``at`` is in wall-clock seconds."""
     one, (mark, color) = event.finding, _MARKS[event.kind]
-    place = f"{one.path}/{one.file}" if one.file else one.path
     kind = terminal.paint(f"{mark} {event.kind} {one.verdict}", color)
     was = ""
     if event.before is not None and event.before.found != one.found:
         was = f" (was {event.before.found})"
-    yield f"{moment(at)} {kind} {printable(place)}: {printable(one.message + was)}"
+    yield f"{moment(at)} {kind} {printable(place_label(one))}: {printable(one.message + was)}"
