@@ -45,8 +45,8 @@ def test_the_limit_of_one_pod_alone_may_have_been_changed_by_hand(folder: str) -
 
 def test_pods_with_others_between_them_were_changed_by_hand(folder: str) -> None:
     plan = plan_of(folder, "v1")
-    found = look(plan, pods_with(plan, tree_of(plan), "max", 0, 2)).findings
-    assert [one.verdict for one in found] == ["drift", "drift"]
+    found = look(plan, pods_with(plan, tree_of(plan), "max", 0, 1, 3)).findings
+    assert [one.verdict for one in found] == ["drift", "drift", "drift"]
 
 
 def without_qos(plan: Plan, live: LiveTree, uids: set[str]) -> LiveTree:

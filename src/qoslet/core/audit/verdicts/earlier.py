@@ -18,6 +18,8 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 _QOS = ("memory.min", "memory.low", "memory.high")
 _LEAST = 2
 """How many values have to tell the same: one alone may be a change by hand."""
+_LEAST_IN_A_ROW = 3
+"""How many pods, created one after the other, where others have what is planned."""
 
 
 class EarlierConfiguration:
@@ -35,7 +37,8 @@ class EarlierConfiguration:
         if setting.file == "pids.max" and cgroup.level == "pod":
             pods = self._created_in_a_row(found)
             told = f"another podPidsLimit, in force when {pods} pods were created"
-            return told if pods >= _LEAST else None
+            is_all = _LEAST <= pods == len(self._limits)
+            return told if is_all or pods >= _LEAST_IN_A_ROW else None
         if setting.file in _QOS and pod.uid in self._unprotected:
             return "a configuration without Memory QoS, in force when the pod was created"
         return None
