@@ -43,7 +43,7 @@ def test_a_pod_that_its_runtime_has_is_on_its_way_out(
         assert after == report
         return
     assert {one.verdict for one in after.findings} == {"pending"}
-    assert not any(one.counts or one.fix for one in after.findings)
+    assert not any(one.counts or one.fix or one.hint for one in after.findings)
 
 
 def test_a_value_of_another_pod_is_drift_all_the_same(tmp_path: Path) -> None:

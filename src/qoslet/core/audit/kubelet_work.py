@@ -79,7 +79,7 @@ def is_sum(leaf: str, file: str | None) -> bool:
 
 
 def _pending(one: Finding, why: str) -> Finding:
-    return replace(pending(one, f"{one.message}: {why}"), fix=None)
+    return replace(pending(one, f"{one.message}: {why}"), fix=None, hint="")
 
 
 def _is_whole(one: Finding) -> bool:
