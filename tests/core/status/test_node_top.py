@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import yaml
 from msgspec.structs import replace
 
 from qoslet import schema
@@ -16,6 +17,8 @@ from qoslet.core.status.node_top import TopRow, arranged, top_rows
 from qoslet.host.files.manifests import load_text
 from qoslet.render.documents.plan import encode
 from qoslet.render.documents.top import top_document
+from qoslet.render.terminal import Terminal
+from qoslet.render.text.live.top import draw, summary
 from tests.core.vectors.fixtures import node_of
 
 PODS = """
@@ -156,3 +159,15 @@ def test_the_document_conforms_to_its_schema() -> None:
     document = json.loads(encode(top_document(answer, top_rows(answer, None, now), 1.0)))
     jsonschema.Draft202012Validator(json.loads(schema.text("top"))).validate(document)
     assert [one["memoryBytes"] for one in document["cgroups"] if one["exists"]] == [100 * MIB]
+
+
+def test_a_container_that_has_ended_is_absent_as_it_should_be() -> None:
+    ended = {"containerID": "containerd://ff", "state": {"terminated": {"exitCode": 0}}}
+    document = yaml.safe_load(PODS)
+    document["items"][0]["status"]["initContainerStatuses"] = [{"name": "first", **ended}]
+    answer = plan(load_text(json.dumps(document), Options()).pods, made().node)
+    rows = top_rows(answer, None, Observed(1.0, {}))
+    assert [row.title for row in rows if row.has_ended] == ["first"]
+    drawn = list(draw(rows, Terminal(width=100)))
+    assert [line.split()[-1] for line in drawn if line.split()[0] == "first"] == ["ended"]
+    assert f"{len(rows) - 1} absent" in summary(rows, "n1")

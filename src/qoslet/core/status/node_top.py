@@ -67,6 +67,8 @@ class TopRow(Struct, frozen=True):
     oom_kills: int | None = None
     events: Mapping[str, int] = {}
     identity: int = 0
+    has_ended: bool = False
+    """Whether its container has: then it is absent as it should be."""
 
     @property
     def memory_share(self) -> float | None:
@@ -95,6 +97,7 @@ class PlannedRow(Struct, frozen=True):
     cpu_request: float | None = None
     memory_request: int | None = None
     planned: Mapping[str, str] = {}
+    has_ended: bool = False
 
 
 def top_rows(plan: Plan, before: Observed | None, now: Observed) -> tuple[TopRow, ...]:
@@ -208,6 +211,7 @@ def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> To
         oom_kills=there.oom_kills,
         events=_events(there.values.get("memory.events", "")),
         identity=there.identity,
+        has_ended=row.has_ended,
     )
 
 
@@ -234,6 +238,7 @@ def _planned(cgroup: Cgroup, above: str, depth: int, qos: Mapping[str, str]) -> 
         cpu_request=cpu,
         memory_request=memory,
         planned={setting.file: setting.applied for setting in cgroup.settings},
+        has_ended=container is not None and container.runs is False,
     )
 
 

@@ -103,7 +103,7 @@ def line(row: TopRow, terminal: Terminal, fits: Layout, mark: str = "") -> str:
     name = "  " * row.depth + mark + printable(row.title)
     shown = pad(cut(name, fits.name - 1, terminal.mark("…", "~")), fits.name)
     if not row.exists:
-        return shown + pad("absent", 7, right=True)
+        return shown + pad("ended" if row.has_ended else "absent", 7, right=True)
     text = shown + "".join(pad(one.cell(row), one.width, right=True) for one in fits.columns)
     return f"{text}  {memory_bar(row, _BAR, terminal)}" if fits.bar else text
 
@@ -142,7 +142,7 @@ def numbers(row: TopRow) -> list[str]:
 def summary(rows: Sequence[TopRow], what: str) -> str:
     """The line above: how many cgroups and pods, and who the node is."""
     pods = sum(row.level == "pod" for row in rows)
-    absent = sum(not row.exists for row in rows)
+    absent = sum(not row.exists and not row.has_ended for row in rows)
     return printable(
         f"{what}  {pods} pods, {len(rows)} cgroups" + (f", {absent} absent" if absent else "")
     )
