@@ -36,6 +36,7 @@ class Values:
         self.clock, self.watches = clock, watches
         self.uids: set[str] = set()
         self.complete, self.fault = True, ""
+        self.note, self.usual = "", False
         self.running: frozenset[str] = frozenset()
         self.reads = self.rests = 0
 
@@ -50,6 +51,8 @@ class Values:
             self.complete,
             self.watches,
             self.running,
+            self.note,
+            self.usual,
         )
 
     def descriptors(self) -> Sequence[int]:
@@ -187,9 +190,25 @@ def test_a_pod_that_is_removed_is_usual_until_it_takes_long(sources: Sources) ->
     sources.kubelet.running = frozenset()
     sources.later()
     found = sources.later()
-    assert (found.complete, found.is_settling, uids_of(found.pods)) == (True, False, {"a"})
+    assert (found.complete, found.is_settling, uids_of(found.pods)) == (True, False, frozenset("a"))
     sources.kubelet.uids = set()
     assert sources.later().is_settling, "the next removal is usual again"
+
+
+def test_a_kubelet_that_has_just_started_is_usual_and_said_once(sources: Sources) -> None:
+    sources.kubelet.uids = {"a", "b"}
+    sources.later()
+    kubelet = sources.kubelet
+    kubelet.uids, kubelet.complete = {"a"}, False
+    kubelet.note, kubelet.usual = "has just started", True
+    sources.api.fault = "not configured"
+    found = sources.later()
+    assert (found.complete, found.is_settling) == (False, True)
+    assert found.reason.count("has just started") == 1
+    kubelet.complete, kubelet.note, kubelet.usual = True, "", False
+    sources.later()
+    found = sources.later()
+    assert (found.complete, found.is_settling, uids_of(found.pods)) == (True, False, frozenset("a"))
 
 
 def test_an_outage_is_never_usual(sources: Sources) -> None:

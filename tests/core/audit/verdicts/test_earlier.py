@@ -52,11 +52,12 @@ def test_pods_with_others_between_them_were_changed_by_hand(folder: str) -> None
 def without_qos(plan: Plan, live: LiveTree, uids: set[str]) -> LiveTree:
     """The tree, in which pods were created without Memory QoS."""
     for cgroup in plan.cgroups:
-        if cgroup.pod is None or cgroup.pod.uid not in uids or cgroup.path not in live.cgroups:
+        path = cgroup.path or ""
+        if cgroup.pod is None or cgroup.pod.uid not in uids or path not in live.cgroups:
             continue
         for one in cgroup.settings:
             if one.file in QOS:
-                live = written(live, cgroup.path, one.file, released(one.file, "v2") or "")
+                live = written(live, path, one.file, released(one.file, "v2") or "")
     return live
 
 

@@ -84,7 +84,15 @@ class KubeletReader:
         is_new = age is not None and age < QOS_UPDATE_SECONDS and bool(missing)
         note = "the kubelet has just started and may not know all pods yet" if is_new else ""
         place = answers.places["/pods"]
-        return Seen(pods, place, time.monotonic(), not is_new, running=running, note=note)
+        return Seen(
+            pods,
+            place,
+            time.monotonic(),
+            not is_new,
+            running=running,
+            note=note,
+            is_usual=is_new,
+        )
 
     def descriptors(self) -> Sequence[int]:
         """None: it is asked."""

@@ -84,7 +84,7 @@ class PreferredPods:
         if chosen is None:
             chosen = self._instead(partial)
         if chosen is None or chosen.seen is None:
-            return self._kept("; ".join(reasons))
+            return self._kept("; ".join(reasons), is_settling=self._is_usual())
         self._used = chosen
         return self._take(chosen, chosen.seen, "; ".join(reasons))
 
@@ -117,6 +117,10 @@ class PreferredPods:
             candidate.due = min(candidate.due, now + SETTLE_SECONDS)
         return candidate.seen
 
+    def _is_usual(self) -> bool:
+        """Whether a source lacks pods for a moment only."""
+        return any(one.seen is not None and one.seen.is_usual for one in self._candidates)
+
     def _kept(self, reason: str, *, is_settling: bool = False) -> PodsReading:
         """The last reading, of which nothing is sure any more."""
         if self._last is None:
@@ -146,9 +150,10 @@ class PreferredPods:
             place=seen.place,
             source=source,
             complete=seen.complete,
-            reason="; ".join(filter(None, (reason, seen.note))),
+            reason=reason if seen.note in reason else f"{reason}; {seen.note}".removeprefix("; "),
             running=seen.running,
             at=seen.stamp,
+            is_settling=not seen.complete and self._is_usual(),
         )
         return self._last
 

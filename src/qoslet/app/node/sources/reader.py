@@ -15,7 +15,7 @@ from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 class Seen(Struct, frozen=True):
     """What a reader was told. ``stamp`` differs with each answer; ``complete``: every pod of the node
     is in it; ``tells_removals``: a pod that lacks was said to be gone. ``running``: UIDs of pods
-    that are known to run; ``note``: what lacks."""
+    that are known to run; ``note``: what lacks; ``is_usual``: it will not lack for long."""
 
     pods: bytes
     place: str
@@ -24,6 +24,7 @@ class Seen(Struct, frozen=True):
     tells_removals: bool = False
     running: frozenset[str] = frozenset()
     note: str = ""
+    is_usual: bool = False
 
 
 class PodReader(Protocol):

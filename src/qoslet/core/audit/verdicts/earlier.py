@@ -56,7 +56,8 @@ class EarlierConfiguration:
         """pids.max of each pod, in the order in which the pods were created: the kernel gives
         identities in this order."""
         cgroups, live = self._context.plan.cgroups, self._context.live.cgroups
-        pods = [live[one.path] for one in cgroups if one.level == "pod" and one.path in live]
+        paths = [one.path or "" for one in cgroups if one.level == "pod"]
+        pods = [live[path] for path in paths if path in live]
         pods.sort(key=lambda one: one.identity)
         return [one.values.get("pids.max", "") for one in pods]
 
