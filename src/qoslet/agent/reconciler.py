@@ -230,6 +230,9 @@ class Reconciler:
         context = self.context
         gone = self._terminate_due()
         startable = self._startable()
+        if any(worker.resize_state == "InProgress" for worker in startable):
+            # which containers wait for a runtime that writes their resources itself
+            self._poll_runtime()
         sync_at = self._node_cgroups.sync_at
         if (
             whole

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -53,6 +54,11 @@ class CriServer(grpc.GenericRpcHandler):
         self.configs: dict[str, pb.ContainerConfig] = {}
         self.resources: dict[str, list[pb.LinuxContainerResources]] = {}
         self.owners: dict[str, str] = {}
+        self.turning = threading.Event()
+        """Answers wait until it is set: a runtime that hangs, or was stopped with a signal."""
+        self.turning.set()
+        self.stubborn = threading.Event()
+        """Containers do not end while this is set, except killed."""
         self._count = 0
         self._lock = threading.RLock()
         self._listeners: list[queue.Queue[pb.ContainerEventResponse | None]] = []
@@ -70,6 +76,8 @@ class CriServer(grpc.GenericRpcHandler):
 
     def end(self) -> None:
         """Hang up on everybody."""
+        self.turning.set()
+        self.stubborn.clear()
         for one in self._listeners:
             one.put(None)
         self._listeners.clear()
@@ -97,8 +105,13 @@ class CriServer(grpc.GenericRpcHandler):
         )
 
     def _answer(self, method: str, does: Callable[[Any], Any], request: Any, context: Any) -> bytes:
+        self.turning.wait()
         with self._lock:
             self.asked.append((method, request))
+        if method == "StopContainer" and request.timeout:
+            while self.stubborn.is_set() and self._runs(request.container_id):
+                time.sleep(0.01)
+        with self._lock:
             given = self.once.get(method)
             instead = given.pop(0) if given else self.always.get(method)
             try:
@@ -108,6 +121,10 @@ class CriServer(grpc.GenericRpcHandler):
             except No as error:
                 context.abort(error.code, str(error))
         raise AssertionError
+
+    def _runs(self, id: str) -> bool:
+        one = self.containers.get(id)
+        return one is not None and one.state == pb.CONTAINER_RUNNING
 
     def _follow(self, request: bytes, context: Any) -> Iterator[bytes]:
         mine: queue.Queue[pb.ContainerEventResponse | None] = queue.Queue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import grpc
@@ -292,6 +293,89 @@ def test_a_runtime_that_goes_and_comes_changes_nothing(hand: Hand) -> None:
     hand.server.begin()
     hand.server.exit("app", 4)
     hand.until(lambda: hand.state("app").restarts == 1)
+    hand.ends()
+
+
+def _stops(hand: Hand) -> list[int]:
+    """The grace periods of the stops that were sent, in order."""
+    return [request.timeout for name, request in hand.server.asked if name == "StopContainer"]
+
+
+def test_a_runtime_that_hangs_takes_nobodys_grace_period(hand: Hand) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.turning.clear()
+    hand.runtime.stop("uid", 1.0)
+    time.sleep(2.5)
+    hand.server.turning.set()
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+    assert len(_stops(hand)) == 1, "no kill beside the stop that the runtime has not heard yet"
+    assert _stops(hand)[0] > 0
+
+
+def test_a_runtime_ends_a_grace_period_itself(hand: Hand) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.stubborn.set()
+    hand.runtime.stop("uid", 1.0)
+    time.sleep(2.5)
+    assert len(_stops(hand)) == 1
+    hand.server.exit("app", 137)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+    assert hand.state("app").exit_code == 137
+
+
+def test_a_shorter_grace_period_hurries(hand: Hand) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.stubborn.set()
+    hand.runtime.stop("uid", 30.0)
+    hand.until(lambda: _stops(hand) == [30])
+    hand.runtime.stop("uid", 0.0)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+    assert _stops(hand)[1] == 0
+
+
+def test_a_stop_that_nobody_may_have_heard_is_made_again_with_its_grace_period(
+    hand: Hand,
+) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.once["StopContainer"] = [No(grpc.StatusCode.UNAVAILABLE, "gone")]
+    hand.server.always["ListPodSandbox"] = No(grpc.StatusCode.UNAVAILABLE, "gone")
+    hand.runtime.stop("uid", 1.0)
+    time.sleep(1.5)
+    del hand.server.always["ListPodSandbox"]
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+    assert len(_stops(hand)) == 2
+    assert min(_stops(hand)) > 0
+
+
+def test_a_runtime_that_hangs_is_told_of(server: CriServer, tmp_path: Path) -> None:
+    hand = Hand(server, tmp_path, slow_seconds=0.3)
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.turning.clear()
+    hand.until(lambda: any("no answer for 0.3 s" in line for line in hand.runtime.notes))
+    hand.server.turning.set()
+    hand.until(lambda: any(line.endswith("runtime answers again") for line in hand.runtime.notes))
+    assert not any("no answer" in line for line in hand.runtime.notes)
+    hand.ends()
+    hand.runtime.close()
+
+
+def test_resources_that_the_runtime_has_not_written_are_told(hand: Hand) -> None:
+    hand.runtime.start(spec_of(blocks={"app": {"memory_limit_in_bytes": 9 * MIB}}), {})
+    hand.running("app")
+    hand.server.once["UpdateContainerResources"] = [No(grpc.StatusCode.UNKNOWN, "busy")]
+    hand.server.turning.clear()
+    more = spec_of(blocks={"app": {"memory_limit_in_bytes": 99 * MIB}})
+    hand.runtime.update(more)
+    assert hand.state("app").not_updated == "app: waiting for the runtime to update it"
+    hand.server.turning.set()
+    hand.until(lambda: hand.state("app").not_updated == "app: cannot update resources: busy")
+    hand.until(lambda: hand.state("app").not_updated == "")
+    assert hand.server.resources[hand.server.id("app")][-1].memory_limit_in_bytes == 99 * MIB
     hand.ends()
 
 

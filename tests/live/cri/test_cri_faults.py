@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.agent.agents import SLOW
 from tests.live.cri.containerd import IMAGE
-from tests.live.cri.pods import Cri, container, pod
+from tests.live.cri.pods import Cri, amounts, container, pod
 from tests.live.cri.roots import containerd as containerd
 from tests.live.cri.roots import cri as cri
 
@@ -111,6 +111,69 @@ def test_a_slow_containerd_holds_up_nobody_else(cri: Cri) -> None:
     finally:
         process.send_signal(signal.SIGCONT)
     cri.up("a", "b")
+    cri.ends(run)
+
+
+def test_a_containerd_that_hangs_ends_no_container_before_it_was_asked_to_end(cri: Cri) -> None:
+    ending = "trap 'sleep 0.5; exit 7' TERM; while :; do sleep 0.1; done"
+    cri.put(pod("a", container("app", ending)), pod("b", container("app", ending)))
+    run = cri.service()
+    cri.up("a", "b")
+    process = cri.containerd.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        (cri.manifests / "a.yaml").unlink()
+        cri.soon(lambda: cri.pods()["a"]["phase"] == "Terminating", 30)
+        time.sleep(6 * SLOW)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    cri.soon(lambda: "a" not in cri.pods(), 30)
+    assert cri.running("b")
+    assert "default/a/app: exited with 7" in cri.stop(run)
+    cri.release()
+
+
+def test_a_containerd_that_hangs_fails_no_probe(cri: Cri) -> None:
+    asked = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1}
+    cri.put(pod("a", container("app", livenessProbe=asked)))
+    run = cri.begin()
+    cri.up("a")
+    kept = cri.pid("a")
+    process = cri.containerd.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(9 * SLOW)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    time.sleep(3 * SLOW)
+    assert (cri.pid("a"), cri.states("a")["app"]["restarts"]) == (kept, 0)
+    cri.ends(run)
+
+
+def test_a_resize_is_done_when_containerd_has_written_it(cri: Cri) -> None:
+    cri.put(pod("a", container("app", resources=amounts("50m", "32Mi", "100m", "64Mi"))))
+    run = cri.begin()
+    cri.up("a")
+    process = cri.containerd.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        cri.put(pod("a", container("app", resources=amounts("50m", "32Mi", "100m", "96Mi"))))
+        cri.soon(lambda: cri.pods()["a"]["resize"] == "InProgress", 30)
+        time.sleep(2 * SLOW)
+        row = cri.pods()["a"]
+        assert (row["resize"], row["resizeReason"]) == (
+            "InProgress",
+            "app: waiting for the runtime to update it",
+        )
+    finally:
+        process.send_signal(signal.SIGCONT)
+    cri.soon(lambda: cri.pods()["a"]["resize"] == "Done", 30)
+    count, wrong = cri.compared()
+    assert count > 10
+    assert not wrong
     cri.ends(run)
 
 

@@ -212,6 +212,7 @@ class PodStartup:
             for one in batch.outcomes
             if one.pending and owners.get(one.step.path) == worker.uid
         ]
+        waits += [one.not_updated for one in worker.container_states if one.not_updated]
         if waits:
             worker.resize_reason = "; ".join(waits)
             context.wake_in(worker.uid, context.config.retry_backoff.first)

@@ -18,7 +18,8 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     what they say in words. ``probe_kills`` counts how often one had it ended, ``killing`` tells the last in words,
     ``probe_ended`` whether the last end was such a one. ``failed_hooks`` are the hooks of
     this run that failed, in words. ``awaits_cgroup``: it starts as soon as its cgroup was created
-    again."""
+    again. ``not_updated`` says why a container that runs does not have its planned resources yet,
+    where the runtime writes them."""
 
     pod_uid: str
     name: str
@@ -43,3 +44,4 @@ class ContainerState(Struct, frozen=True, gc=False, omit_defaults=True):
     end_reason: str = ""
     failed_hooks: tuple[tuple[HookKind, str], ...] = ()
     awaits_cgroup: bool = False
+    not_updated: str = ""

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +27,7 @@ from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod, CriPodRecord
 from qoslet.host.cri.pod_worker import PodRun
 from qoslet.host.cri.runtime_info import network_refusal
+from qoslet.host.cri.silence import SLOW_SECONDS, NoteLog, Silence
 from qoslet.host.linux.processes.limit import start_thread
 
 POLL_SECONDS = 1.0
@@ -45,7 +45,8 @@ Charge = Callable[[str, int], None]
 
 class CriSettings(Struct, frozen=True):
     """Whose pods: the root is their label; ``folder`` keeps records, ``logs`` their output. A
-    runtime that tells no events is looked at every ``poll_seconds``."""
+    runtime that tells no events is looked at every ``poll_seconds``; one that does not answer within
+    ``slow_seconds`` is told of."""
 
     root: str
     folder: str
@@ -55,13 +56,7 @@ class CriSettings(Struct, frozen=True):
     backoff: Backoff = Backoff()
     limits: LogLimits = LogLimits()
     poll_seconds: float = POLL_SECONDS
-
-
-class NoteLog(Protocol):
-    """Takes a line for the surface."""
-
-    def __call__(self, line: str, over: str = "") -> None:
-        """Keep it, once; ``over`` is a line that is not true any more."""
+    slow_seconds: float = SLOW_SECONDS
 
 
 class CriEngine:
@@ -95,8 +90,7 @@ class CriEngine:
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
         self._followed: float | None = None
-        self._silence = ""
-        self._answers = f"{endpoint}: the container runtime answers again"
+        self._silence = Silence(endpoint, note, setting.slow_seconds)
 
     def begin(self) -> None:
         """Begin the thread."""
@@ -239,18 +233,14 @@ class CriEngine:
     def away(self, error: Away) -> None:
         """The runtime does not answer: look for it."""
         if self._here.is_set():
-            line = f"{error}; running containers stay and are checked when it answers again"
-            self.note(line, self._answers)
-            self._silence = line
+            self._silence.begin(str(error))
         self._here.clear()
         self._again.set()
 
     def _answering(self) -> None:
         """The runtime answers."""
         self._here.set()
-        if self._silence:
-            self.note(self._answers, self._silence)
-            self._silence = ""
+        self._silence.end()
 
     async def answering(self) -> None:
         """Until the runtime answers."""
@@ -266,7 +256,7 @@ class CriEngine:
         while True:
             self._again.clear()
             try:
-                await self._survey()
+                await self._silence.watched(self._survey())
                 self._begin_waiting()
                 await self._begin_logs_anew()
                 if not self._here.is_set():

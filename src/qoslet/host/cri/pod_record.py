@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import field
+from msgspec.structs import replace
 
+from qoslet.core.workload.container_spec import PodMessages
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.hooks import taken_over
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import PodRecord
+from qoslet.host.cri.requests import resources_change
 
 
 class CriPodRecord(PodRecord, frozen=True, omit_defaults=True):
@@ -30,8 +33,9 @@ class CriPodRecord(PodRecord, frozen=True, omit_defaults=True):
 
 class CriPod(KeptPod):
     """A pod as it is known: the containers' lives, what they are called in the runtime, and what
-    is to be said of them. ``messages`` are sentences by container; one that is ``forgotten`` may
-    still change in the thread, and is told no more."""
+    is to be said of them. ``words`` are sentences by container, ``refusals`` those about its resources.
+    ``wanted`` are the resources that the loop asked for last, which ``spec`` has a little later. One that
+    is ``forgotten`` may still change in the thread, and is told no more."""
 
     def __init__(self, spec: PodSpec, digest: str) -> None:
         super().__init__(spec, digest, {})
@@ -41,6 +45,8 @@ class CriPod(KeptPod):
         self.pids: dict[str, int] = {}
         self.applied: dict[str, dict[str, Any]] = {}
         self.words: dict[str, str] = {}
+        self.refusals: dict[str, str] = {}
+        self.wanted: PodMessages | None = None
         self.cleared = False
         self.forgotten = False
 
@@ -97,4 +103,16 @@ class CriPod(KeptPod):
     def _state(self, name: str) -> ContainerState:
         running = self.lives[name].phase == "running"
         pid = self.pids.get(name) if running else None
-        return self.container_state(name, pid, running=running, message=self.words.get(name, ""))
+        state = self.container_state(name, pid, running=running, message=self.words.get(name, ""))
+        late = self._not_updated(name) if running and self.ending is None else ""
+        return replace(state, not_updated=late) if late else state
+
+    def _not_updated(self, name: str) -> str:
+        """Why a container does not have its planned resources yet; empty where it has."""
+        messages = self.wanted or self.spec.messages
+        if messages is None or name not in self.ids:
+            return ""
+        wanted = messages.containers.get(name, {})
+        if not resources_change(self.applied.get(name, {}), wanted):
+            return ""
+        return self.refusals.get(name) or f"{name}: waiting for the runtime to update it"

@@ -9,65 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine
-from typing import Any
 
 from msgspec.structs import replace
 
-from qoslet.core.workload.life import Backoff, begun, postponed, restarted
+from qoslet.core.workload.life import begun, postponed, restarted
 from qoslet.core.workload.lifecycle import (
-    HOOK_GRACE,
-    Ending,
     actions,
-    deadline_of,
     finished,
     next_due,
 )
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import QosletError
 from qoslet.host.cri.calls import Away, CallFailed
+from qoslet.host.cri.container_stops import KILL_AGAIN, RETRY, ContainerStops
 from qoslet.host.cri.hooks import CriHooks
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.probing import CriProbes
 from qoslet.host.cri.requests import resources_change
 from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
-from qoslet.host.cri.status_sync import StatusContext, StatusSync
-
-KILL_AGAIN = 10.0
-"""Seconds until a container that was killed and does not end is killed again."""
-
-RETRY = Backoff(first=0.5, longest=60.0, reset_after=0.0)
-"""Between attempts at what a runtime refused: a sandbox, an image, a container."""
+from qoslet.host.cri.status_sync import StatusContext
 
 
-class PodRun(StatusSync):
+class PodRun(ContainerStops):
     """The life of one pod. ``gone``: nobody wants to know of it any more."""
 
     def __init__(self, around: StatusContext, pod: CriPod, *, stale: bool = False) -> None:
         super().__init__(around, pod, stale=stale)
         self.gone = False
-        self._wake = asyncio.Event()
         self._worked = -math.inf
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._later: float | None = None
         self._probes = CriProbes(around, pod, self._wake.set, adopted=stale)
         self._hooks = CriHooks(around, pod, self._wake.set)
-
-    def look(self) -> None:
-        """Something happened: look at the runtime."""
-        self.stale = True
-        self._wake.set()
-
-    def stop(self, grace: float) -> None:
-        """End it within ``grace`` seconds."""
-        pod, now = self.pod, self._around.clock()
-        if pod.ending is None or now + grace < pod.ending.begun_at + pod.ending.grace:
-            pod.ending = Ending(now, grace)
-            self._stopping.clear()
-        self._later = None
-        self._around.changed(pod)
-        self._wake.set()
 
     def restart(self, name: str) -> None:
         """End one container and start it anew."""
@@ -131,7 +103,8 @@ class PodRun(StatusSync):
         try:
             await asyncio.wait_for(self._wake.wait(), seconds)
         except TimeoutError:
-            return
+            pass
+        self._free_at = self._around.clock()
 
     async def _work(self) -> None:
         """Do what is due until nothing is."""
@@ -141,11 +114,11 @@ class PodRun(StatusSync):
             return
         for _ in range(2 * len(pod.spec.launches) + 1):
             now = self._worked = self._around.clock()
+            self._catch_up(now)
             due = [
                 action
                 for action in actions(pod.spec, pod.lives, now, pod.ending)
-                if action.verb != "kill"
-                or self._stopping.get(action.name, -math.inf) + KILL_AGAIN < now
+                if action.verb != "kill" or self._may_kill(action.name, now)
             ]
             for action in due:
                 launch = next(one for one in pod.spec.launches if one.name == action.name)
@@ -206,56 +179,6 @@ class PodRun(StatusSync):
         pod.words[name] = error.message
         self._around.note(f"{pod.spec.key}/{name}: {error.reason}: {error.message}")
 
-    def _put_off(self, name: str, message: str) -> None:
-        """The pod as a whole has to wait."""
-        delay = self._delays.get(name, 0.0)
-        self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
-        self._later = self._around.clock() + delay
-        self._around.note(f"{self.pod.spec.key}: {message}")
-
-    def _signal(self, launch: ProcessSpec) -> None:
-        """Ask a container to end; the runtime kills it a little after we do."""
-        pod, now = self.pod, self._around.clock()
-        life = pod.lives[launch.name]
-        deadline = deadline_of(life)
-        until = now + pod.spec.grace if deadline is None else deadline
-        if pod.ending is not None:
-            until = max(now + 2.0, pod.ending.begun_at + pod.ending.grace)
-        if life.pre_stop:
-            until = max(until, now + HOOK_GRACE)
-        pod.lives[launch.name] = replace(life, signalled_at=now)
-        self._ask(launch.name, math.ceil(max(0.0, until - now)) + 1)
-
-    def _kill(self, launch: ProcessSpec) -> None:
-        """End a container now."""
-        self._stopping[launch.name] = self._around.clock()
-        self._ask(launch.name, 0)
-
-    def _ask(self, name: str, seconds: int) -> None:
-        """Stop a container, beside everything else."""
-        id = self.pod.ids.get(name)
-        if id:
-            self._beside(self._ended_by(id, seconds))
-        else:
-            self.look()
-
-    async def _ended_by(self, id: str, seconds: int) -> None:
-        """A stop carried through."""
-        try:
-            await self._box.stop(id, seconds)
-        except Away as error:
-            self._around.away(error)
-            await self._around.answering()
-        except QosletError as error:
-            self._put_off("", str(error))
-        self.look()
-
-    def _beside(self, what: Coroutine[Any, Any, None]) -> None:
-        """Let something go on beside the rest."""
-        task = asyncio.ensure_future(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def _tend(self) -> None:
         """Learn what processes the sandbox and its containers have."""
         pod = self.pod
@@ -313,9 +236,12 @@ class PodRun(StatusSync):
                 if error.code == "NOT_FOUND":
                     self.stale = True
                     continue
-                self._put_off(name, f"{name}: cannot update resources: {error.message}")
+                refusal = f"{name}: cannot update resources: {error.message}"
+                pod.refusals[name] = refusal
+                self._put_off(name, refusal)
                 continue
             pod.applied[name] = wanted
+            pod.refusals.pop(name, None)
             self._delays.pop(name, None)
             self._around.changed(pod)
 

@@ -14,12 +14,13 @@ from qoslet.core.workload.probes.pod import DueProbe, PodProbes
 from qoslet.core.workload.probes.worker import Result
 from qoslet.errors import QosletError
 from qoslet.host.containers.net_probe import LOOPBACK, ask, timed_out
-from qoslet.host.cri.calls import CallFailed, Calls
+from qoslet.host.cri.calls import WORK_SECONDS, CallFailed, Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 
-SPARE_SECONDS = 5.0
-"""How much longer than its probe's timeout a runtime may take to answer: it is the one to end it."""
+SPARE_SECONDS = WORK_SECONDS
+"""How much longer than its probe's timeout a runtime may take to answer: it is the one to end it. One
+that hangs is not taken for a command that does. Source: kubelet cri-client remote_runtime.go ExecSync."""
 
 MAX_OUTPUT = 10 * 1024
 
@@ -95,12 +96,16 @@ class CriProbes:
             cmd=probe.command,
             timeout=int(probe.timeout),
         )
-        seconds = probe.timeout + SPARE_SECONDS
+        calls = self._around.calls
         try:
-            answer = await self._around.calls("ExecSync", request, pb.ExecSyncResponse, seconds)
+            answer = await calls(
+                "ExecSync", request, pb.ExecSyncResponse, probe.timeout + SPARE_SECONDS
+            )
         except CallFailed as error:
             if error.code != "DEADLINE_EXCEEDED":
                 raise
+            # of the runtime, which then answers, or because nothing came from it
+            await calls("Version", pb.VersionRequest(), pb.VersionResponse)
             return "failure", timed_out(probe)
         data = (answer.stdout + answer.stderr)[:MAX_OUTPUT]
         text = " ".join(data.decode("utf-8", "replace").split())

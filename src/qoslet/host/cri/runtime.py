@@ -121,7 +121,13 @@ class CriRuntime:
         self._engine.call(self._engine.restart, uid, container)
 
     def update(self, spec: PodSpec) -> None:
-        """Containers that run are given the resources of ``spec``, later starts use all of it."""
+        """Containers that run are given the resources of ``spec``, later starts use all of it. Until
+        then ``poll`` says that they are not."""
+        with self._lock:
+            view = self._views.get(spec.uid)
+        if view is not None:
+            view.pod.wanted = spec.messages
+            self._update_view(view.pod)
         self._engine.call(self._engine.update, spec)
 
     def remove_pod(self, uid: str) -> None:

@@ -61,6 +61,7 @@ class StatusSync:
         self._around = around
         self._box = Sandboxes(around, pod)
         self._stopping: dict[str, float] = {}
+        self._asked: dict[str, object] = {}
         self._delays: dict[str, float] = {}
         self._tended = ""
         self._unsure = stale
@@ -207,6 +208,7 @@ class StatusSync:
         pod = self.pod
         pod.pids.pop(name, None)
         self._stopping.pop(name, None)
+        self._asked.pop(name, None)
 
     def _times(self, name: str, status: pb.ContainerStatus) -> None:
         """When it was started and ended last."""
