@@ -24,6 +24,7 @@ from qoslet.core.reconcile.journal import (
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import escaped
 from qoslet.host.state.journal_file import RESERVED, JournalFile, claim
+from qoslet.host.state.root_lock import enter, leave
 
 ROOT = "/qoslet"
 BOOT = "b1"
@@ -162,6 +163,30 @@ def test_roots_that_overlap_exclude_each_other(state: str, other: str) -> None:
             claim(two, Groups(), state=state, boot=BOOT)
     with claimed(state), claimed(state, root="/qoslet-other"):
         pass
+
+
+@pytest.mark.parametrize("kind", ["keeper", "cri"])
+@pytest.mark.parametrize("other", ["/qoslet/inner", "/qoslet/a/b"])
+def test_no_root_overlaps_one_whose_pods_wait_for_an_agent(
+    state: str, other: str, kind: str
+) -> None:
+    for one, two in ((ROOT, other), (other, ROOT)):
+        pods = Path(state, escaped(one), kind)
+        (pods / "uid").mkdir(parents=True)
+        for folder in (pods.parent.parent, pods.parent):
+            folder.chmod(0o700)
+        with pytest.raises(CannotDo, match=f"{one} overlaps and has pods") as caught:
+            claim(two, Groups(), state=state, boot=BOOT)
+        assert f"release --cgroup-root {one}" in caught.value.hint
+        with claimed(state, root=one):
+            pass
+        folder, lock = enter(two, state, releasing=True)
+        leave(folder, two)
+        os.close(lock)
+        os.close(folder)
+        (pods / "uid").rmdir()
+        with claimed(state, root=two):
+            pass
 
 
 def test_a_lock_ends_with_its_process(state: str) -> None:

@@ -45,7 +45,7 @@ def enter(root: str, state: str, *, releasing: bool = False) -> tuple[int, int]:
             raise CannotDo("the journal directory was removed", where=state)
         folder, lock = _entered(root, top, state)
         try:
-            _overlap(root, top)
+            _overlap(root, top, releasing=releasing)
             if releasing:
                 _sign(lock, folder, RELEASE)
         except BaseException:
@@ -112,8 +112,9 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
     return descriptor
 
 
-def _overlap(root: str, top: int) -> None:
-    """Refuse a root above or below one that runs now. Of two at the same moment both may be."""
+def _overlap(root: str, top: int, *, releasing: bool) -> None:
+    """Refuse a root above or below one that runs now, or whose pods wait for their next agent: they
+    would run twice. Of two at the same moment both may be. Only pods that are there can be undone."""
     for name in os.listdir(top):
         other = unescaped(name)
         if not (is_below(other, root) or is_below(root, other)):
@@ -130,6 +131,12 @@ def _overlap(root: str, top: int) -> None:
                 raise _held(root, f"{name}/{LOCK}", top, where) from None
             finally:
                 os.close(lock)
+        if not releasing and other != root and _keeps_pods(name, top):
+            raise CannotDo(
+                f"{other} overlaps and has pods that an earlier agent started",
+                where=root,
+                hint=f"go on there, or stop them: qoslet release --cgroup-root {other}",
+            )
 
 
 def _entered(root: str, top: int, state: str) -> tuple[int, int]:
@@ -220,6 +227,18 @@ def _has_pods(folder: int) -> bool:
         finally:
             os.close(inner)
     return bool(keepers_of(os.readlink(f"/proc/self/fd/{folder}")))
+
+
+def _keeps_pods(name: str, top: int) -> bool:
+    """Whether the root of the folder ``name`` has pods."""
+    try:
+        folder = os.open(name, _DIRECTORY, dir_fd=top)
+    except OSError:
+        return False
+    try:
+        return _has_pods(folder)
+    finally:
+        os.close(folder)
 
 
 def _held(root: str, name: str, above: int, place: str, *, has_pods: bool = False) -> CannotDo:
