@@ -28,9 +28,11 @@ def state(name: str, *, running: bool = False, code: int | None = None, reason: 
 UP = state("app", running=True)
 NOT_BEGUN = state("app")
 CREATED = ContainerState("u", "app", "", True, starting=True)
+AGAIN = ContainerState("u", "app", "", False, exit_code=137, restarts=1, starting=True)
 CASES: list[tuple[str, PodPhase, list[ContainerState], str]] = [
     ("runs", "Running", [UP], "Running"),
     ("is being made", "Pending", [CREATED], "ContainerCreating"),
+    ("is being made again", "Running", [AGAIN], "ContainerCreating"),
     ("crash loop", "Running", [state("app", code=7, reason="Error", backoff=10)], "CrashLoopBackOff"),
     ("OOM, not restarted", "Failed", [state("app", code=137, reason="OOMKilled")], "OOMKilled"),
     ("OOM, in back-off", "Running", [state("app", code=137, reason="OOMKilled", backoff=20)], "CrashLoopBackOff"),

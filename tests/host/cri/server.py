@@ -57,6 +57,8 @@ class CriServer(grpc.GenericRpcHandler):
         self.turning = threading.Event()
         """Answers wait until it is set: a runtime that hangs, or was stopped with a signal."""
         self.turning.set()
+        self.held = ""
+        """A method whose answers wait while it stands here."""
         self.stubborn = threading.Event()
         """Containers do not end while this is set, except killed."""
         self._count = 0
@@ -77,6 +79,7 @@ class CriServer(grpc.GenericRpcHandler):
     def end(self) -> None:
         """Hang up on everybody."""
         self.turning.set()
+        self.held = ""
         self.stubborn.clear()
         for one in self._listeners:
             one.put(None)
@@ -106,6 +109,8 @@ class CriServer(grpc.GenericRpcHandler):
 
     def _answer(self, method: str, does: Callable[[Any], Any], request: Any, context: Any) -> bytes:
         self.turning.wait()
+        while self.held == method:
+            time.sleep(0.01)
         with self._lock:
             self.asked.append((method, request))
         if method == "StopContainer" and request.timeout:

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.status.pod_reason import exit_reason
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.cri.pb import cri_pb2 as pb
@@ -362,6 +363,20 @@ def test_a_runtime_that_hangs_is_told_of(server: CriServer, tmp_path: Path) -> N
     assert not any("no answer" in line for line in hand.runtime.notes)
     hand.ends()
     hand.runtime.close()
+
+
+def test_a_container_that_is_being_started_again_has_not_ended(hand: Hand) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.held = "StartContainer"
+    hand.server.exit("app", 137)
+    hand.until(lambda: hand.state("app").restarts == 1)
+    hand.until(lambda: hand.state("app").starting)
+    assert exit_reason(hand.state("app")) == ""
+    hand.server.held = ""
+    hand.running("app")
+    assert not hand.state("app").starting
+    hand.ends()
 
 
 def test_resources_that_the_runtime_has_not_written_are_told(hand: Hand) -> None:

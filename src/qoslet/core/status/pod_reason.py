@@ -25,8 +25,11 @@ Roles = Mapping[str, str]
 
 
 def exit_reason(state: ContainerState) -> str:
-    """Why a container ended, in the kubelet's words; empty for one that has not ended."""
-    return "" if state.running or state.exit_code is None else end_word(state.reason)
+    """Why a container ended, in the kubelet's words; empty for one that has not ended, or is being
+    started again."""
+    if state.running or state.starting or state.exit_code is None:
+        return ""
+    return end_word(state.reason)
 
 
 def end_word(reason: str) -> str:

@@ -101,11 +101,13 @@ class CriPod(KeptPod):
         return tuple(before[one.name] if before.get(one.name) == one else one for one in made)
 
     def _state(self, name: str) -> ContainerState:
-        running = self.lives[name].phase == "running"
+        phase = self.lives[name].phase
+        running = phase == "running"
         pid = self.pids.get(name) if running else None
         state = self.container_state(name, pid, running=running, message=self.words.get(name, ""))
         late = self._not_updated(name) if running and self.ending is None else ""
-        return replace(state, not_updated=late) if late else state
+        early = state.starting or phase == "starting"
+        return replace(state, starting=early, not_updated=late) if early or late else state
 
     def _not_updated(self, name: str) -> str:
         """Why a container does not have its planned resources yet; empty where it has."""

@@ -257,11 +257,11 @@ def _take_up(
     stale = prune(ledger, tree) or stale
     _refuse_other_guest(before, header, ledger)
     if before is not None and before.verb != header.verb and ledger.cgroups:
-        other = {"apply": "an apply", "run": "a run"}.get(before.verb, "another verb")
+        pods = "stops its pods and " if before.verb == "run" else ""
         raise CannotDo(
-            f"qoslet {other} has created this tree",
+            f"qoslet {before.verb} has created this tree",
             where=root,
-            hint=f"qoslet release --cgroup-root {root} removes it",
+            hint=f"use another root; qoslet release --cgroup-root {root} {pods}removes it",
         )
     if parts.lost:
         # what cannot be read stays where it is until it is known that nothing needs it
