@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,35 @@ def test_a_lost_bus_is_found_again_once(bench: Bench) -> None:
         tell(bench, "StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "replace", [], [])
     good(driver.perform(sets(ROOT, memory_max="8192")))
     assert bench.text(ROOT, "memory.max") == "8192"
+
+
+@pytest.mark.parametrize("who", ["manager", "bus"])
+def test_who_is_away_is_waited_for_once(bench: Bench, who: str) -> None:
+    driver = bench.driver(back=1.5)
+    good(driver.perform([Step("create", ROOT)]))
+    end(bench.manager)
+    bench.manager = None
+    if who == "bus":
+        end(bench.daemon)
+        bench.daemon = None
+    took = []
+    for _ in range(3):
+        begun = time.monotonic()
+        (outcome,) = driver.perform(sets(ROOT, memory_max="8192"))
+        took.append(time.monotonic() - begun)
+        assert outcome.error
+    assert took[0] > 1.5
+    assert max(took[1:]) < took[0] / 3, "the loop has pods to look after"
+    if who == "bus":
+        bench.begin_bus()
+    bench.begin_manager()
+    tell(bench, "StartTransientUnit", "ssa(sv)a(sa(sv))", "q.slice", "replace", [], [])
+    good(driver.perform(sets(ROOT, memory_max="8192")))
+    end(bench.manager)
+    bench.manager = None
+    begun = time.monotonic()
+    driver.perform(sets(ROOT, memory_max="16384"))
+    assert time.monotonic() - begun > 1.5, "another absence is waited for again"
 
 
 def test_a_bus_that_stays_away_is_said(bench: Bench) -> None:

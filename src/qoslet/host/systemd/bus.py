@@ -33,6 +33,8 @@ JOB_SECONDS = 100.0
 """How long a job may take: systemd itself gives a unit 90 s to stop."""
 BACK_SECONDS = 20.0
 """How long systemd may be away from its bus, as while it executes itself again."""
+_FORGET_SECONDS = 120.0
+"""How long after its last attempt an absence counts as the same: attempts are a minute apart at most."""
 _LOOK_SECONDS = 2.0
 """How long no job's signal may come before systemd is asked: a lost bus loses signals."""
 
@@ -75,6 +77,27 @@ class ConnectionLost(Exception):
     """The connection is gone; whether the call was done is not known."""
 
 
+class _Absence:
+    """Someone is not there: waited for ``seconds`` once, not in each call anew, as nothing else is done
+    meanwhile."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: float | None = None
+        self._tried = 0.0
+
+    def is_over_long(self, now: float) -> bool:
+        """Whether that has been waited for; another attempt failed ``now``."""
+        if self._since is None or now - self._tried > _FORGET_SECONDS:
+            self._since = now
+        self._tried = now
+        return now - self._since > self._seconds
+
+    def end(self) -> None:
+        """It is there."""
+        self._since = None
+
+
 def runtime_directory() -> str:
     """Where this user's session keeps its sockets and files."""
     return os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
@@ -89,7 +112,8 @@ def user_bus() -> str:
 class Bus:
     """systemd's manager on the bus at ``address``. ``calls`` counts the method calls made on it.
 
-    ``back_seconds`` is how long a systemd, or a bus that was there, is waited for. Raises ``CannotDo`` where
+    ``back_seconds`` is how long a systemd, or a bus that was there, is waited for, in all calls together
+    until it is back. Raises ``CannotDo`` where
     there is no bus. Not safe for several threads.
     """
 
@@ -97,6 +121,7 @@ class Bus:
         self.address = address
         self.calls = 0
         self._back = back_seconds
+        self._no_bus, self._no_systemd = _Absence(back_seconds), _Absence(back_seconds)
         self._loop = asyncio.new_event_loop()
         # dbus-fast leaves a write that the other side hung up on to nobody, whose call is told anyway
         self._loop.set_exception_handler(lambda _loop, _context: None)
@@ -183,7 +208,6 @@ class Bus:
         """A call, made again once after a lost bus, and while systemd itself is away."""
         from dbus_fast import Message
 
-        deadline = self._loop.time() + self._back
         pause, lost, again = 0.02, False, False
         while True:
             bus = await self._connected()
@@ -196,7 +220,9 @@ class Bus:
                 body=list(body),
             )
             try:
-                return await self._sent(bus, message)
+                answer = await self._sent(bus, message)
+                self._no_systemd.end()
+                return answer
             except ConnectionLost as error:
                 if lost:
                     raise CannotDo(
@@ -208,8 +234,9 @@ class Bus:
             except BusReply as error:
                 error.again = again
                 if not error.away:
+                    self._no_systemd.end()
                     raise
-                if self._loop.time() > deadline:
+                if self._no_systemd.is_over_long(self._loop.time()):
                     raise self._away(member, error) from None
                 again = True
                 await asyncio.sleep(pause)
@@ -257,14 +284,15 @@ class Bus:
         anew and is waited for. Raises ``CannotDo``."""
         from dbus_fast.errors import AuthError, InvalidAddressError
 
-        deadline = self._loop.time() + self._back
         pause = 0.02
         while True:
             try:
-                return await self._connect()
+                found = await self._connect()
+                self._no_bus.end()
+                return found
             except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
                 starts = self._met or isinstance(error, _HUNG_UP)
-                if not starts or self._loop.time() > deadline:
+                if not starts or self._no_bus.is_over_long(self._loop.time()):
                     raise CannotDo(
                         f"cannot connect to systemd's bus: {error}",
                         where=self.address,
