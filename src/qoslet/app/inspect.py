@@ -79,11 +79,13 @@ def pod_states(root: str) -> dict[str, Any]:
     from msgspec import DecodeError, json
 
     from qoslet.host.state.folder import AGENT_SOCKET, state_folder
-    from qoslet.host.state.http_client import ask
+    from qoslet.host.state.http_client import Busy, ask
 
     try:
         folder = state_folder(root, AGENT_SOCKET)
         document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
+    except Busy:
+        raise
     except CannotDo as error:
         raise with_other_agents(error) from error
     except DecodeError as error:

@@ -188,6 +188,15 @@ def test_the_table(wide: bool) -> None:
     golden("ps.wide.txt" if wide else "ps.txt", "\n".join(drawn) + "\n")
 
 
+def test_a_clock_that_was_set_back_puts_off_no_restart() -> None:
+    items = document()["items"]
+    assert isinstance(items, list)
+    ended = max(one.finished_at or 0.0 for pod in SNAPSHOT.pods for one in pod.containers)
+    for now in (ended, ended - 50 * 365 * 86400):
+        drawn = "\n".join(table(items, now, Terminal(), True, spaces=True))
+        assert "loop: Error, exit code 7; restart in 40s" in drawn
+
+
 def test_only_what_is_about_the_chosen_pods_is_left() -> None:
     path = "/qoslet/kubepods/podu1/app"
     rows = [

@@ -189,6 +189,22 @@ def test_no_root_overlaps_one_whose_pods_wait_for_an_agent(
             pass
 
 
+@pytest.mark.parametrize(("root", "slices"), [("/a", "/a.slice"), ("/a/b", "/a.slice/a-b.slice")])
+def test_a_root_whose_pods_the_other_driver_started_is_refused(
+    state: str, root: str, slices: str
+) -> None:
+    for one, two, driver in ((root, slices, "cgroupfs"), (slices, root, "systemd")):
+        pods = Path(state, escaped(one), "keeper")
+        (pods / "uid").mkdir(parents=True)
+        for folder in (pods.parent.parent, pods.parent):
+            folder.chmod(0o700)
+        with pytest.raises(CannotDo, match=f"started with the {driver} driver, in {one}"):
+            claim(two, Groups(), state=state, boot=BOOT)
+        (pods / "uid").rmdir()
+        with claimed(state, root=two):
+            pass
+
+
 def test_a_lock_ends_with_its_process(state: str) -> None:
     code = """
 import sys

@@ -222,10 +222,11 @@ def _has_started(before: ContainerState | None, after: ContainerState) -> bool:
 
 
 def _reason(state: ContainerState) -> str:
-    """Why it ended, also before it was started again; empty where the runtime does not say."""
-    if exit_reason(state) and state.reason:
-        return exit_reason(state)
-    return end_word(state.end_reason) if state.end_reason else ""
+    """Why it ended, also before it was started again, or a start since then had to wait; empty where the
+    runtime does not say."""
+    if state.end_reason:
+        return end_word(state.end_reason)
+    return exit_reason(state) if state.reason else ""
 
 
 def _start(pod: str, state: ContainerState) -> PodEvent:

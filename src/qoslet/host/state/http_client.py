@@ -6,6 +6,7 @@ import os
 import socket
 import time
 
+from qoslet.core.api.schema import shown
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET
 
@@ -13,6 +14,13 @@ REQUEST_SECONDS = 5.0
 """How long a peer may take for its whole request, and for reading its whole answer."""
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer that are read."""
+
+
+SERVICE_UNAVAILABLE = 503
+
+
+class Busy(CannotDo):
+    """The agent is there, and its loop does not turn."""
 
 
 def ask(folder: str, path: str) -> bytes:
@@ -43,6 +51,9 @@ def ask(folder: str, path: str) -> bytes:
         ) from error
     finally:
         peer.close()
+    if answer.status == SERVICE_UNAVAILABLE:
+        why = shown(body.decode("utf-8", "replace").strip(), 500)
+        raise Busy(f"the agent says {answer.status} {answer.reason}: {why}", where=where)
     if answer.status != 200:
         raise CannotDo(f"the agent says {answer.status} {answer.reason}", where=where)
     return body

@@ -44,7 +44,10 @@ class RequestQueue(Generic[Answer]):
             answered = self._changed.wait_for(lambda: self._number > number, self._patience)
             self._waiting -= 1
             if not answered or self._last is None:
-                raise CannotDo("the agent is busy", hint="ask again")
+                raise CannotDo(
+                    f"its loop has been busy for {self._patience:g} s",
+                    hint="ask again; the log says what it waits for",
+                )
             return self._last
 
     def answer(self, make: Callable[[], Answer]) -> None:

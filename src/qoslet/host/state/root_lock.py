@@ -12,8 +12,8 @@ import stat
 from contextlib import suppress
 from errno import EDQUOT, ELOOP, ENOSPC, ENOTDIR
 
-from qoslet.core.cgroup.names import is_below
-from qoslet.errors import CannotDo
+from qoslet.core.cgroup.names import SLICE, is_below, root_path
+from qoslet.errors import BadInput, CannotDo
 from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, RESERVE, escaped, unescaped
 from qoslet.host.state.keepers import keepers_of
 from qoslet.host.state.moved import is_named
@@ -114,9 +114,17 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
 
 def _overlap(root: str, top: int, *, releasing: bool) -> None:
     """Refuse a root above or below one that runs now, or whose pods wait for their next agent: they
-    would run twice. Of two at the same moment both may be. Only pods that are there can be undone."""
+    would run twice. So would those of the same root that the other driver made. Of two at the same
+    moment both may be. Only pods that are there can be undone."""
     for name in os.listdir(top):
         other = unescaped(name)
+        if not releasing and _is_of_other_driver(root, other) and _keeps_pods(name, top):
+            driver = "systemd" if other.endswith(SLICE) else "cgroupfs"
+            raise CannotDo(
+                f"its pods were started with the {driver} driver, in {other}",
+                where=root,
+                hint=f"--cgroup-driver {driver} goes on with them; qoslet release --cgroup-root {other} stops them",
+            )
         if not (is_below(other, root) or is_below(root, other)):
             continue
         for place in (f"{name}/{LOCK}", name):
@@ -227,6 +235,17 @@ def _has_pods(folder: int) -> bool:
         finally:
             os.close(inner)
     return bool(keepers_of(os.readlink(f"/proc/self/fd/{folder}")))
+
+
+def _is_of_other_driver(root: str, other: str) -> bool:
+    """Whether two paths are what the drivers make of one ``--cgroup-root``."""
+    plain, units = sorted((root, other), key=lambda path: path.endswith(SLICE))
+    if plain.endswith(SLICE) or not units.endswith(SLICE):
+        return False
+    try:
+        return root_path(plain, "systemd") == units
+    except BadInput:
+        return False
 
 
 def _keeps_pods(name: str, top: int) -> bool:

@@ -152,9 +152,9 @@ def _exit_cell(name: str, item: Mapping[str, object], now: float) -> str:
     if name == "container_exit":
         return "-" if value is None else str(value)
     restart, again = _seconds(value), item.get("retryInSeconds")
-    if restart is None:
+    if restart is None or container is None:
         return age(again) if isinstance(again, int | float) else "-"
-    return age(restart - now)
+    return age(_until(restart, container, now))
 
 
 def _has_failed(container: Mapping[str, object]) -> bool:
@@ -163,6 +163,12 @@ def _has_failed(container: Mapping[str, object]) -> bool:
     if container.get("running") or code is None:
         return False
     return code != 0 or bool(container.get("restartAt"))
+
+
+def _until(restart: float, container: Mapping[str, object], now: float) -> float:
+    """Seconds until a container starts again: its back-off at most, wherever the clock was set meanwhile."""
+    ended = _seconds(container.get("finishedAt"))
+    return restart - now if ended is None else min(restart - now, restart - ended)
 
 
 def _seconds(moment: object) -> float | None:
@@ -199,7 +205,7 @@ def _remarks(item: Mapping[str, object], now: float) -> Iterable[str]:
 def _exit_remark(container: Mapping[str, object], now: float) -> str:
     """How a container ended, and when it starts again: ``app: Error, exit code 7; restart in 8s``."""
     restart = _seconds(container.get("restartAt"))
-    later = "" if restart is None else f"; restart in {age(restart - now)}"
+    later = "" if restart is None else f"; restart in {age(_until(restart, container, now))}"
     reason, detail = container.get("exitReason"), container.get("reason")
     why = f"{reason} ({detail})" if detail != reason else str(reason)
     return f"{container.get('name')}: {why}, exit code {container['exitCode']}{later}"
