@@ -68,6 +68,12 @@ NO_TIMES = (state(True), state(code=0, reason="Completed"))
             state(True, 137, pid=8, restarts=1, started_at=3.0, finished_at=2.0, end_reason=UNKNOWN_REASON),
             ["d/web/app: exited, its exit code is unknown", "d/web/app: restarted (restart 1, process 8)"],
         ),
+        # its next start found no cgroup, and waits
+        (
+            RUNS,
+            state(code=0, reason="No such file or directory: /x", finished_at=2.0, end_reason="Completed"),
+            ["d/web/app: exited with 0"],
+        ),
         (RUNS, state(code=137, reason="Error", finished_at=2.0), ["d/web/app: exited with 137 (SIGKILL)"]),
         (RUNS, state(code=255, reason="Error", finished_at=2.0), ["d/web/app: exited with 255"]),
         (
