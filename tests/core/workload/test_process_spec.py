@@ -333,3 +333,27 @@ def test_restart_policies_by_role(policy: str | None, roles: tuple[str, ...]) ->
     document = document_of(initContainers=inits, restartPolicy=policy)
     spec = read(pod_of(document), document)
     assert tuple(launch.restart for launch in spec.launches) == roles
+
+
+@pytest.mark.parametrize(
+    ("pods", "container", "me", "told"),
+    [
+        (None, None, 0, True),
+        (None, 0, 0, True),
+        (1000, 0, 0, True),
+        (0, None, 0, True),
+        (1000, None, 0, False),
+        (None, 1000, 0, False),
+        (0, 1000, 0, False),
+        (None, None, 1000, False),
+    ],
+)
+def test_who_would_be_root_of_this_host_is_told(
+    pods: int | None, container: int | None, me: int, told: bool
+) -> None:
+    own = {} if container is None else {"securityContext": {"runAsUser": container}}
+    spec = {} if pods is None else {"securityContext": {"runAsUser": pods}}
+    document = document_of(own, **spec)
+    found = read(pod_of(document), document, powers=ProcessRights(me, me, me == 0))
+    (row,) = [one for one in found.problems if one.message.startswith("runs as plain processes")]
+    assert ("root can leave its cgroups" in row.hint) == told

@@ -284,12 +284,21 @@ class ProcessReader(WorkloadReader):
         images = {str(raw["image"]) for raw in map(mapping, entries) if raw.get("image")}
         instead = f" instead of {', '.join(sorted(images))}" if images else ""
         message = f"runs as plain processes on this host's file system, network and PIDs{instead}"
-        rows = [problem_row(self.pod, "info", "spec", message, "")]
+        rows = [problem_row(self.pod, "info", "spec", message, self._root_hint(entries))]
         if self.seccomp_default:
             message = "seccompDefault: no seccomp profile is loaded for plain processes"
             hint = "run it --with runc, crun or containerd"
             rows.append(problem_row(self.pod, "warning", "spec.securityContext", message, hint))
         return rows
+
+    def _root_hint(self, entries: Sequence[object]) -> str:
+        """What to do where a container would be root of this host, whom no cgroup holds."""
+        pods = mapping(self.spec.get("securityContext")).get("runAsUser")
+        own = (mapping(mapping(raw).get("securityContext")) for raw in entries)
+        users = [context.get("runAsUser", pods) for context in own]
+        if self.rights.uid or all(users):
+            return ""
+        return "root can leave its cgroups: set runAsUser, or run it --with runc, crun or containerd"
 
     def add_container(
         self,
