@@ -2,13 +2,12 @@
 
 The input is made before, compressed, and is the same in every run: pods of 5 KB as kubectl prints
 them, on nodes of 20 kinds. The floor is one process that unpacks the file and decodes each pod
-without looking at it. ``--large`` takes ten times as many nodes and pods.
+without looking at it. ``bench.growth`` takes other numbers of nodes and pods.
 """
 
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import resource
 import subprocess
@@ -56,17 +55,22 @@ def node(number: int) -> dict[str, object]:
     }
 
 
+def indented(document: dict[str, object]) -> str:
+    """A document as kubectl prints it."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=4).decode()
+
+
 def generate(path: Path, nodes: int, pods: int) -> None:
     """Write the cluster."""
     with gzip.open(path, "wt", compresslevel=1) as file:
         file.write('{\n    "apiVersion": "v1",\n    "items": [\n')
-        file.write(",\n".join(json.dumps(node(number), indent=4) for number in range(nodes)))
+        file.write(",\n".join(indented(node(number)) for number in range(nodes)))
         for number in range(pods):
             made = pod(number)
             spec = made["spec"]
             assert isinstance(spec, dict)
             spec["nodeName"] = f"node-{number * 7919 % nodes:05}"
-            text = json.dumps(made, indent=4).replace("\n", "\n        ")
+            text = indented(made).replace("\n", "\n        ")
             file.write(f",\n        {text}")
         file.write('\n    ],\n    "kind": "List"\n}\n')
 
@@ -87,14 +91,14 @@ def floor(path: Path) -> float:
     return time.perf_counter() - begin
 
 
-def ours(path: Path, *options: str) -> float:
+def ours(path: Path, *options: str, pods: int = PODS) -> float:
     """Seconds of ``qoslet fleet``."""
     command = [sys.executable, "-m", "qoslet", "fleet", str(path), "-o", "json", *options]
     begin = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     elapsed = time.perf_counter() - begin
     totals = msgspec.json.decode(done.stdout)["totals"]
-    if done.returncode or totals["pods"] < PODS:
+    if done.returncode or totals["pods"] < pods:
         raise SystemExit(f"qoslet fleet ended with {done.returncode}: {totals}")
     return elapsed
 
@@ -133,24 +137,21 @@ def second_side(path: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Measure and print."""
-    times = 10 if "--large" in sys.argv else 1
-    nodes, pods = NODES * times, PODS * times
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cluster.json.gz"
-        generate(path, nodes, pods)
+        generate(path, NODES, PODS)
         pair = paired(partial(ours, path), partial(floor, path), ROUNDS)
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         both = min(ours(path, "--rehearse", "1.36-to-1.37") for _ in range(ROUNDS))
         one = min(ours(path, "--kubernetes", "1.36") for _ in range(ROUNDS))
         added = second_side(path)
-    name = f"{pods:,} pods on {nodes:,} nodes"
-    cpus = len(os.sched_getaffinity(0))
-    bound = (10.0 if times == 1 else 105.0) if cpus >= 2 else None
+    name = f"{PODS:,} pods on {NODES:,} nodes"
+    bound = 10.0 if len(os.sched_getaffinity(0)) >= 2 else None
     show(
         [
             Figure(name, "s", pair[0], None, "", bound),
             Figure(f"{name}, over its floor", "s", *pair, "unpack and decode, one process", None),
-            Figure(f"{name}, largest process", "MB", memory, None, "", 600 if times == 1 else 700),
+            Figure(f"{name}, largest process", "MB", memory, None, "", 600),
             Figure(f"{name}, before and after", "s", both, one, "one side", None),
             Figure(f"{name}, a second side", "s", *added, "planning of the first", 0.1),
         ]

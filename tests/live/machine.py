@@ -202,8 +202,8 @@ class Machine:
     def journal(self) -> Path:
         return Path(self.state, escaped(self.root), "journal")
 
-    def process(self, path: str) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(["sleep", "1000"])
+    def process(self, path: str, *command: str) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(command or ["sleep", "1000"])
         for tree in self.driver.layout.trees:
             Path(f"{tree.point}{path}/cgroup.procs").write_text(str(child.pid))
         return child
