@@ -29,7 +29,7 @@ spec: {{containers: [{containers}]}}
 """
 CONTAINER = "{{name: {name}, resources: {{requests: {{cpu: {cpu}}}}}}}"
 GUARANTEED = "{name: a, resources: {limits: {cpu: 500m, memory: 64Mi}}}"
-SMALL = {name: "100m" for name in "abcde"}
+SMALL = dict.fromkeys("abcde", "100m")
 PODS = {"p": {**SMALL, "main": "4"}, "q": {"a": "250m", "b": "750m"}, "r": {"a": "500m"}}
 
 RUNTIMES = ("runc-1.3.1", "runc-1.3.2")

@@ -6,6 +6,8 @@ name below the cgroup root.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -26,6 +28,14 @@ class Pair(Struct, frozen=True):
     cpus: tuple[str, str] = ("", "")
 
     @property
+    def is_same(self) -> bool:
+        """Whether both sides have the same cgroup with the same values, and rules for them."""
+        before, after = self.before, self.after
+        if before is None or after is None or self.moved:
+            return False
+        return before.settings == after.settings and before.oom_score_adj == after.oom_score_adj
+
+    @property
     def cgroup(self) -> Cgroup:
         """The first side's, else the other's."""
         found = self.before or self.after
@@ -33,10 +43,13 @@ class Pair(Struct, frozen=True):
         return found
 
 
-def pairs(before: Plan, after: Plan) -> list[Pair]:
+def pairs(
+    before: Plan, after: Plan, above: tuple[Sequence[Cgroup], Sequence[Cgroup]] = ((), ())
+) -> list[Pair]:
     """All cgroups of both plans in the order of the first; what only the second has stands where
-    it has it. ``name`` is the first side's, with the UIDs of the first side."""
-    left, right = _Side(before), _Side(after)
+    it has it. ``name`` is the first side's, with the UIDs of the first side. ``above`` are parents
+    that the plans do not hold."""
+    left, right = _Side(before, above[0]), _Side(after, above[1])
     uids = _uids(before, after)
     follow: dict[Identity | None, list[Pair]] = {}
     last: Identity | None = None
@@ -54,11 +67,11 @@ def pairs(before: Plan, after: Plan) -> list[Pair]:
 class _Side:
     """The cgroups of one plan by what they stand for."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, above: Sequence[Cgroup]) -> None:
         self.cpus = cpu_list(plan.node)
         root = plan.node.kubelet.cgroup_root.rstrip("/")
         self.cgroups: dict[Identity, Cgroup] = {}
-        self.of_name: dict[str, Identity] = {}
+        self.of_name = {one.name: _identity(one, root) for one in above}
         for cgroup in plan.cgroups:
             identity = _identity(cgroup, root)
             while identity in self.cgroups:

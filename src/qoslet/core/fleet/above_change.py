@@ -53,7 +53,7 @@ class AboveChange(Struct, gc=False):
         found = pairs(*plans)
         tiers = Tiers.of(before), Tiers.of(after)
         burstable = next((one for one in found if _is_burstable(one, tiers)), None)
-        others = [CgroupChange(one) for one in found if one is not burstable and not _is_same(one)]
+        others = [CgroupChange(one) for one in found if one is not burstable and not one.is_same]
         return _made(sides[1].planner.policy, after, tiers, others, burstable, {})
 
     def with_burstable(self, before: Cgroup, after: Cgroup) -> AboveChange:
@@ -82,7 +82,7 @@ def _made(
     known: dict[object, tuple[Severity, ...]],
 ) -> AboveChange:
     cgroups = others
-    if burstable is not None and not _is_same(burstable):
+    if burstable is not None and not burstable.is_same:
         cgroups = [*others, CgroupChange(burstable)]
     return AboveChange(
         policy,
@@ -101,13 +101,6 @@ def _made(
 def _is_burstable(pair: Pair, tiers: tuple[Tiers, Tiers]) -> bool:
     sides = zip((pair.before, pair.after), tiers, strict=True)
     return all(one is not None and one.name == side.names.get("Burstable") for one, side in sides)
-
-
-def _is_same(pair: Pair) -> bool:
-    """Whether both sides have the same cgroup."""
-    if pair.before is None or pair.after is None or pair.moved:
-        return False
-    return pair.before.settings == pair.after.settings
 
 
 class AboveComparer:

@@ -76,7 +76,8 @@ class CgroupChange(Struct, gc=False):
             share = None
             if direction != "none":
                 share = Share("", self.pair.cgroup, 1.0, _AFTER[direction])
-            found = self.known[direction] = Effect.of(changes_of(self.pair, share))
+            rows = [] if self.pair.is_same else changes_of(self.pair, share)
+            found = self.known[direction] = Effect.of(rows)
         return found
 
 

@@ -40,7 +40,8 @@ class NodeFactory:
     def __init__(self, flags: Flags, configurations: Sequence[Configuration] = ()) -> None:
         self._flags = replace(flags, probe="never", node_name=None)
         self._configurations = configurations
-        self._is_for_all = all(one.selector is None for one in configurations)
+        self.is_for_all = all(one.selector is None for one in configurations)
+        """Whether nodes of one body are equal whatever their labels."""
         self._all = tuple(range(len(configurations)))
         self._known: dict[tuple[bytes, tuple[int, ...]], tuple[FoundNode, str]] = {}
 
@@ -60,7 +61,7 @@ class NodeFactory:
 
     def _equal(self, row: NodeRow) -> tuple[FoundNode, str]:
         chosen = self._all
-        if not self._is_for_all:
+        if not self.is_for_all:
             chosen = tuple(
                 at
                 for at, one in enumerate(self._configurations)

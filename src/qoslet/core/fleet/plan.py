@@ -73,6 +73,7 @@ class FleetPlanner:
     ) -> None:
         self._cluster = cluster
         self._factories = factories
+        self._choosing = [one for one in factories[1:] if not one.is_for_all]
         self._fit = fit
         self.templates = TemplateStore()
         self._shapes = ShapeStore()
@@ -100,7 +101,8 @@ class FleetPlanner:
         row = self._cluster.nodes[name]
         try:
             first = self._factories[0].of(row)
-            kinds = first.kind, *[one.equal(row).kind for one in self._factories[1:]]
+            # a side that chooses nobody by labels has the kinds of the first, or fewer
+            kinds = first.kind, *[one.equal(row).kind for one in self._choosing]
             kind = self._kinds.get(kinds)
             if kind is None:
                 found = [first, *[one.of(row) for one in self._factories[1:]]]

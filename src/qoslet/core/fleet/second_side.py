@@ -51,15 +51,12 @@ class SecondSide:
         self._above = AboveComparer(before, after)
         self._known: dict[object, tuple[NodeOutcome, NodeChange]] = {}
         self._same_room = _room(before) == _room(after)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether each pod must be known, as where two shapes stand side by side without a pod's
-        cgroup."""
-        return any(
+        self.is_exact = any(
             one.is_exact or not one.node.kubelet.cgroups_per_qos or one.node.os == "windows"
             for one in self._sides
         )
+        """Whether each pod must be known, as where two shapes stand side by side without a pod's
+        cgroup."""
 
     def whole(
         self, first: NodePlan, groups: Sequence[ShapeGroup], told: Told

@@ -117,7 +117,7 @@ class ShapeChanges(dict[int, ShapeChange]):
         self._sides = before, after
         self._store = store
         self._names = before.templates.key, after.templates.key
-        self._above_pods = [one.planner.upper(QosTotals()) for one in self._sides]
+        self._above_pods = before.planner.upper(QosTotals()), after.planner.upper(QosTotals())
 
     def __missing__(self, shape: int) -> ShapeChange:
         before, after = self._sides
@@ -153,18 +153,15 @@ class ShapeChanges(dict[int, ShapeChange]):
 
     def _paired(self, shape: int) -> list[CgroupChange]:
         plans, fractions = [], []
-        for side, upper in zip(self._sides, self._above_pods, strict=True):
+        for side in self._sides:
             template = side.template(shape)
             pod = member(side.shapes[shape], Member(0, "fleet/pod", "fleet", ""))
             groups = side.planner.groups(pod, template)
             row = PlannedPod(pod, template.qos)
-            plans.append(Plan(side.node, (row,), (*upper, *groups), ()))
+            plans.append(Plan(side.node, (row,), tuple(groups), ()))
             fractions.append(_fractions(groups))
-        return [
-            CgroupChange(pair, _both(pair, fractions))
-            for pair in pairs(*plans)
-            if pair.cgroup.pod is not None
-        ]
+        found = pairs(plans[0], plans[1], self._above_pods)
+        return [CgroupChange(pair, _both(pair, fractions)) for pair in found]
 
 
 def _fractions(groups: Sequence[Cgroup]) -> Mapping[str, float]:
