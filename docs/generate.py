@@ -19,6 +19,7 @@ from types import ModuleType
 from msgspec import structs
 
 import qoslet.core.rules
+from bench import growth
 from bench.figures import Figure
 from bench.figures import table as figure_table
 from bench.run import KEPT
@@ -210,6 +211,14 @@ def main_figures() -> Iterator[str]:
     yield about
 
 
+def fleet_growth() -> Iterator[str]:
+    """The kept run of ``make bench-fleet``."""
+    kept = growth.kept()
+    yield f"{kept.date}, {kept.machine}; load {kept.load:.2f} before the run."
+    yield ""
+    yield from growth.table(kept)
+
+
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "layout": layout,
     "rules": rules,
@@ -218,6 +227,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "writers": writers,
     "figures": figures,
     "main figures": main_figures,
+    "growth": fleet_growth,
     **memoryforms.PARTS,
     **referenceparts.PARTS,
     **phases.PARTS,

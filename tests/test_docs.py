@@ -19,7 +19,7 @@ import pytest
 
 from bench.memory import memqos, memqosdraw
 from docs import generate
-from docs.pictures import render
+from docs.pictures import growth, render
 from qoslet.core.node.node import HostFacts
 from tests.frozen import counts
 
@@ -224,6 +224,10 @@ def test_curves_are_drawn_from_what_was_measured(tmp_path: Path) -> None:
         assert (tmp_path / picture.file).read_text() == (kept / picture.file).read_text(), (
             "python -m bench.memory.memqos draw"
         )
+
+
+def test_growth_is_drawn_from_what_was_measured() -> None:
+    assert growth.picture() == growth.PICTURE.read_text(encoding="utf-8"), "make docs draws it"
 
 
 def test_every_picture_is_shown() -> None:

@@ -1,4 +1,5 @@
-"""Draws the picture of the tutorial from what ``qoslet plan`` prints in colour."""
+"""Draws the picture of the tutorial from what ``qoslet plan`` prints in colour, and that of a fleet's
+growth."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
+
+from docs.pictures import growth
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/pictures/plan.svg"
@@ -74,3 +77,4 @@ def picture() -> str:
 
 if __name__ == "__main__":
     PICTURE.write_text(picture(), encoding="utf-8")
+    growth.draw()

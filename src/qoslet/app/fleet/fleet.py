@@ -157,6 +157,7 @@ def _read(
     for fault in source.faults:
         row = Problem("error", fault.where, fault.message, fault.hint, ProblemCode.UNREAD)
         cluster.problems.add(row)
+    cluster.finish()
 
 
 def _planned(

@@ -25,8 +25,8 @@ class BundledNode(Struct, frozen=True):
 
 
 class Cluster:
-    """Filled batch by batch, in the order of the input. ``exact`` keeps every pod, where pods of a
-    node depend on each other."""
+    """Filled batch by batch, in the order of the input, and then finished. ``exact`` keeps every pod,
+    where pods of a node depend on each other."""
 
     def __init__(self, exact: bool = False) -> None:
         self._exact = exact
@@ -67,6 +67,11 @@ class Cluster:
         for number, one in self.shapes.add_all(pods):
             if self._is_new(f"{bundle.row.name}\0{one.key}", one.file):
                 self._place(bundle.row.name, number, one.key, one.uid, one.file, exact=True)
+
+    def finish(self) -> None:
+        """Forget what only adding needs: as much as all else, with many pods."""
+        self._seen.clear()
+        self._numbers.clear()
 
     def groups(self, node: str) -> list[ShapeGroup]:
         """The pods of a node, in the order in which they came."""
