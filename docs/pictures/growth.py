@@ -78,7 +78,7 @@ def picture() -> str:
         STYLE,
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
         words(LEFT, 26, "qoslet fleet grows with the cluster, not faster", "title"),
-        words(LEFT, 48, "Both axes by powers of ten; 30 pods on each node.", "soft"),
+        words(LEFT, 48, "Both axes by powers of ten; 30 pods on each node. Unpacking and decoding is one process.", "soft"),
         words(LEFT, HEIGHT - 10, measured, "soft"),
     ]
     for number, panel in enumerate(PANELS):

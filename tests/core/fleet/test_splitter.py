@@ -65,3 +65,38 @@ def test_text_that_ends_early(size: int) -> None:
     found, faults = read(text[:-8], size)
     assert found == [{"metadata": {"name": "a"}}]
     assert [fault.message for fault in faults] == ["ends in the middle, after 1 items"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(2, 12), st.data())
+def test_each_of_several_breaks_costs_one_document_of_a_line(
+    count: int, data: st.DataObject
+) -> None:
+    items = [{"kind": "Pod", "metadata": {"name": f"p{at}"}} for at in range(count)]
+    broken = data.draw(st.sets(st.integers(0, count - 1)))
+    cut = data.draw(st.sampled_from([1, 3, 8]))
+    texts = [json.dumps(one) for one in items]
+    lines = [text[:-cut] if at in broken else text for at, text in enumerate(texts)]
+    found, faults = read("\n".join(lines) + "\n", data.draw(st.integers(1, 999)))
+    assert found == [one for at, one in enumerate(items) if at not in broken]
+    assert bool(broken) <= len(faults) <= len(broken)
+
+
+@pytest.mark.parametrize("size", [1, 7, 9_999])
+def test_each_of_several_breaks_in_one_block_costs_one_item(size: int) -> None:
+    items = [{"kind": "Pod", "metadata": {"name": f"p{at}"}} for at in range(9)]
+    texts = [json.dumps(one) for one in items]
+    for at in (1, 3, 5, 7):
+        texts[at] = texts[at].replace('"metadata": ', '"metadata" ')
+    found, faults = read('{"items": [' + ", ".join(texts) + "]}", size)
+    assert found == [items[at] for at in (0, 2, 4, 6, 8)]
+    assert [one.where for one in faults] == [f"f: items[{at}]" for at in (1, 3, 5, 7)]
+
+
+@pytest.mark.parametrize("size", [1, 9, 999])
+def test_a_bare_array_is_a_list(size: int) -> None:
+    items = [{"kind": "Pod", "metadata": {"name": "a"}}, {"kind": "Node", "metadata": {}}]
+    assert read(f"{json.dumps(items)}\n[]\n{json.dumps(items, indent=2)}", size) == (
+        [*items, *items],
+        [],
+    )

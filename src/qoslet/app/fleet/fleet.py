@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ class _Input(Struct):
         blocks = FileStream(path)
         splitter = ItemSplitter(blocks.name)
         texts: Iterator[bytes] = iter(blocks)
-        first = next((block for block in texts if block.strip()), b"")
+        first = next((block for block in texts if block.strip()), b"").removeprefix(BOM_UTF8)
         if not first.lstrip().startswith((b"{", b"[")):
             texts, first = yaml_texts(first, texts, blocks.name), b""
         try:

@@ -1,7 +1,7 @@
 """JSON text that comes in blocks, cut into the items of its lists; none of it is kept.
 
-A break in the middle costs the item that it is in: the text is taken up again at the next object
-that has metadata.
+A break in the middle costs the item or document that it is in: the text is taken up again at the
+next object that has metadata, or that stands at the begin of a line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TRAILING = "trailing characters (byte "
 _SPACE = re.compile(rb"[\s,]*")
 _KEY = re.compile(rb'\s*[{,]?\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _CLOSE = re.compile(rb"\s*\}")
-_NEXT = re.compile(rb'[}\]"0-9el]\s*,?\s*(\{\s*"(?:apiVersion|kind|metadata)")')
+_NEXT = re.compile(rb'(?:[}\]"0-9el]\s*,?\s*|\n)(\{\s*"(?:apiVersion|kind|metadata)")')
 _HEAD = frozenset((b"apiVersion", b"kind", b"metadata"))
 
 
@@ -72,6 +72,8 @@ class ItemSplitter:
         self._implied: str | None = None
         self._spans: list[tuple[int, int]] = []
         self._begin = self._first = self._closed = 0
+        self._bare = False
+        """Whether the list that is read is no object's field."""
 
     @property
     def where(self) -> str:
@@ -91,20 +93,21 @@ class ItemSplitter:
 
     def _run(self) -> Iterator[Batch | BadInput]:
         self._wanted = 0
-        try:
-            while True:
+        while True:
+            try:
                 yield from self._state()
-        except _NeedsMore:
-            yield from self._flush()
-            if self._final and self._state != self._top:
-                yield self._early(f"ends in the middle, after {self._item} items")
-                self._state = self._top
-            self._buffer, self._at = self._buffer[self._at :], 0
-            self._wanted = 2 * len(self._buffer)
-        except _Broken as error:
-            yield from self._flush()
-            yield self._fault(str(error))
-            self._state = self._resync
+            except _NeedsMore:
+                break
+            except _Broken as error:
+                yield from self._flush()
+                yield self._fault(str(error))
+                self._state = self._resync
+        yield from self._flush()
+        if self._final and self._state != self._top:
+            yield self._early(f"ends in the middle, after {self._item} items")
+            self._state = self._top
+        self._buffer, self._at = self._buffer[self._at :], 0
+        self._wanted = 2 * len(self._buffer)
 
     def _fault(self, why: str) -> BadInput:
         where = f"{self.where}: items[{self._item}]" if self._item >= 0 else self.where
@@ -116,13 +119,16 @@ class ItemSplitter:
         """Between documents."""
         self._at = self._space(self._at)
         self._number += 1
-        begin, self._item, self._implied = self._at, 0, None
+        begin, self._item, self._implied = self._at, -1, None
         try:
+            if self._buffer[begin] == 0x5B:
+                self._at, self._item, self._state = begin + 1, 0, self._items
+                self._bare = True
+                return
             if self._buffer[begin] != 0x7B:
-                self._item = -1
                 raise _Broken("a document is an object")
             if self._is_list(begin):
-                self._state = self._items
+                self._item, self._state = 0, self._items
                 return
             end = self._end(begin)
         except _NeedsMore:
@@ -185,7 +191,8 @@ class ItemSplitter:
         if self._buffer[self._at] == 0x5D:
             yield from self._flush()
             self._at += 1
-            self._state = self._tail
+            self._state = self._top if self._bare else self._tail
+            self._bare = False
             return
         begin = self._at
         end = self._end(begin)
@@ -242,6 +249,10 @@ class ItemSplitter:
                 continue
             if bytes(head.metadata) and follows in (b",", b"]"):
                 self._state = self._items
+                break
+            if self._buffer[self._at - 1 : self._at] == b"\n" and follows in (b"{", b""):
+                # a document on a line of its own
+                self._state, self._bare = self._top, False
                 break
             self._at += 1
         yield from ()

@@ -109,7 +109,7 @@ class FileStream:
                 if not data:
                     break
         except zlib.error as error:
-            raise _damaged(self.name, str(error)) from None
+            raise _damaged(self.name, str(error).rpartition(": ")[2]) from None
         if not fresh:
             raise _damaged(self.name, "ends in the middle")
 
@@ -123,7 +123,7 @@ class FileStream:
                     yield block[at : at + BLOCK]
                 data = self._read()
         except zstandard.ZstdError as error:
-            raise _damaged(self.name, str(error)) from None
+            raise _damaged(self.name, str(error).rpartition(": ")[2]) from None
 
 
 def _opened(path: str) -> IO[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from qoslet.core.api.schema import shown
 from qoslet.render.documents.fleet.fleet import STATES, text_of, totals
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import rounded, size
@@ -36,12 +37,12 @@ def _count(number: int, what: str) -> str:
 def _summary(fleet: Fleet) -> Iterator[str]:
     nodes = [one.outcome for one in fleet.nodes]
     states = [f"{sum(one.state == state for one in nodes):,} {state}" for state in STATES]
-    shown = [text for text in states if not text.startswith("0 ")]
+    found = [text for text in states if not text.startswith("0 ")]
     rest = [f"{fleet.unscheduled:,} unscheduled"] if fleet.unscheduled else []
     rest += [f"{fleet.ended:,} ended"] if fleet.ended else []
     tail = f" ({', '.join(rest)})" if rest else ""
     pods = f"{_count(fleet.pods, 'pod')}{tail} of {_count(fleet.shapes, 'shape')}"
-    yield f"{_count(len(nodes), 'node')}: {', '.join(shown)}; {pods}"
+    yield f"{_count(len(nodes), 'node')}: {', '.join(found)}; {pods}"
     found = totals(fleet)
     for name in ("cpu", "memory"):
         asked = sum(one.requested.get(name, 0) for one in nodes)
@@ -137,12 +138,12 @@ def _part(outcome: NodeOutcome, name: str) -> str:
 
 def _problems(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
     rows = [one for one in fleet.problems if verbose or one.problem.severity != "info"]
-    shown = rows if verbose else rows[:_PROBLEMS]
-    if shown:
+    told = rows if verbose else rows[:_PROBLEMS]
+    if told:
         yield ""
-    for row in shown:
+    for row in told:
         yield from _problem(row, terminal)
-    left = len(fleet.problems) - len(shown) + fleet.dropped
+    left = len(fleet.problems) - len(told) + fleet.dropped
     if left:
         more = "" if verbose else " (-v lists them)"
         yield f"and {_count(left, 'more problem')}{more}"
@@ -150,7 +151,8 @@ def _problems(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
 
 def _problem(row: FleetProblem, terminal: Terminal) -> Iterator[str]:
     problem = row.problem
-    node = f"{row.node}: " if row.node and row.node not in problem.where else ""
+    name = shown(row.node or "")
+    node = f"{name}: " if name and name not in problem.where else ""
     more = f" (and {row.count - 1:,} more)" if row.count > 1 else ""
     hint = f" ({problem.hint})" if problem.hint else ""
     text = printable(f"{node}{problem.where}{more}: {problem.message}{hint}")
