@@ -12,7 +12,7 @@ LIVE = $(BIN)/python -m pytest
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a
-PROTO := src/qoslet/host/cri/pb/cri.proto
+PROTO := src/qoslet/host/cri/pb/cri.proto src/qoslet/host/nri/pb/nri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
@@ -80,7 +80,7 @@ docs: $(VENV)/dev.stamp ## Write the pages and pictures that come from the code
 	@$(BIN)/python -m docs.generate
 	@$(BIN)/python -m docs.pictures.render
 
-proto: $(VENV)/dev.stamp ## Write the messages of the CRI from their .proto
+proto: $(VENV)/dev.stamp ## Write the messages of CRI and NRI from their .proto
 	@$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src $(PROTO)
 
 changelog: $(VENV)/dev.stamp ## Print the changes since the last release

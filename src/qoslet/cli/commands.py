@@ -42,6 +42,7 @@ COMMANDS = {
     "release": ("node", "Undo apply or run: stop pods, restore values, remove cgroups"),
     "run": ("agent", "Run pods and keep their cgroups as planned"),
     "agent": ("agent", "Run beside a kubelet: audit, protect and guard its node"),
+    "nri": ("agent", "Have the runtime set the agent's values as it creates containers"),
     "ps": ("agent", "List the agent's pods with status and reason"),
     "logs": ("agent", "Print container logs"),
     "help": ("help", "Show the help of a command or a topic"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from qoslet.cli.cluster_options import add_cluster_arguments
 from qoslet.cli.parser import (
     add_drawing_arguments,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import argparse
 
     from qoslet.app.guest.run import GuestOptions
+    from qoslet.core.guest.policy import Ends
 
 USAGE = "[OPTION]..."
 EPILOG = """\
@@ -45,34 +48,12 @@ file could not be restored
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     acting = parser.add_argument_group("agent options")
-    acting.add_argument(
-        "--mode",
-        choices=("watch", "protect", "guard"),
-        metavar="MODE",
-        help="What the agent may do: watch, protect or guard (default: watch)",
-    )
-    acting.add_argument(
-        "--policy",
-        metavar="FILE",
-        help="Read mode, files and variant from an AgentPolicy, again whenever it changes; options stand over it",
-    )
+    add_policy_arguments(acting)
     acting.add_argument(
         "--evict",
         choices=("none", "container", "pod"),
         metavar="WHAT",
         help="What the guard may end where nothing else helps: none, a container as an OOM kill does, or its pod by an eviction through the API server (default: none)",
-    )
-    acting.add_argument(
-        "--pods-from",
-        default="auto",
-        metavar="SOURCE",
-        help="Take pods from kubelet, api, cri, the best of them that answers (auto), or a file that "
-        "holds a PodList (default: auto)",
-    )
-    acting.add_argument(
-        "--keep",
-        action="store_true",
-        help="Keep values when the agent ends; the next one takes them up",
     )
     acting.add_argument(
         "--dry-run", action="store_true", help="Print the commands and change nothing"
@@ -91,6 +72,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_drawing_arguments(parser, exact=False)
 
 
+def add_policy_arguments(parser: argparse._ArgumentGroup) -> None:
+    """The options about pods and policy, of whatever acts beside a kubelet."""
+    parser.add_argument(
+        "--mode",
+        choices=("watch", "protect", "guard"),
+        metavar="MODE",
+        help="What the agent may do: watch, protect or guard (default: watch)",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        help="Read mode, files and variant from an AgentPolicy, again whenever it changes; options stand over it",
+    )
+    parser.add_argument(
+        "--pods-from",
+        default="auto",
+        metavar="SOURCE",
+        help="Take pods from kubelet, api, cri, the best of them that answers (auto), or a file that "
+        "holds a PodList (default: auto)",
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="Keep values when this process ends; the next one takes them up",
+    )
+
+
+def add_service_arguments(parser: argparse._ArgumentGroup) -> None:
+    """The options of a process that runs on."""
+    from qoslet.cli.agent.run import seconds_of
+
+    parser.add_argument(
+        "--for", dest="seconds", type=seconds_of, metavar="SECONDS", help="Stop after this time"
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json", "journal"),
+        default="text",
+        metavar="FORMAT",
+        help="Log format: text, json or journal (default: text)",
+    )
+
+
 def _add_running(parser: argparse._ArgumentGroup) -> None:
     """The options about the run itself."""
     from qoslet.cli.agent.run import seconds_of
@@ -102,16 +126,7 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
         metavar="SECONDS",
         help="Seconds between two checks where nothing happens (default: 10)",
     )
-    parser.add_argument(
-        "--for", dest="seconds", type=seconds_of, metavar="SECONDS", help="Stop after this time"
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=("text", "json", "journal"),
-        default="text",
-        metavar="FORMAT",
-        help="Log format: text, json or journal (default: text)",
-    )
+    add_service_arguments(parser)
     parser.add_argument(
         "--metrics-bind-address",
         dest="metrics_address",
@@ -125,14 +140,24 @@ def _add_running(parser: argparse._ArgumentGroup) -> None:
 
 def options_of(args: argparse.Namespace) -> GuestOptions:
     """The command line, decoded. Raises BadInput for what the parser cannot know."""
+    if args.interval < 1:
+        raise BadInput("must be at least 1 second", where="--interval")
+    return replace(
+        shared_options(args, args.evict),
+        interval=args.interval,
+        verbose=args.verbose,
+        metrics_address=args.metrics_address,
+    )
+
+
+def shared_options(args: argparse.Namespace, ends: Ends | None = None) -> GuestOptions:
+    """Pods, policy and run, decoded."""
     from qoslet.app.cluster_access import cluster_access
     from qoslet.app.guest.run import GuestOptions
     from qoslet.app.node.found_node import kubelet_options
     from qoslet.core.guest.policy_document import PolicyFlags
     from qoslet.core.node.flags import flags_of
 
-    if args.interval < 1:
-        raise BadInput("must be at least 1 second", where="--interval")
     return GuestOptions(
         pods_from=args.pods_from,
         documents=args.node,
@@ -140,15 +165,10 @@ def options_of(args: argparse.Namespace) -> GuestOptions:
         kubelet=kubelet_options(args),
         access=cluster_access(args),
         policy=args.policy,
-        policy_flags=PolicyFlags(
-            args.mode, args.memory_qos, args.memory_throttling_factor, args.evict
-        ),
-        interval=args.interval,
+        policy_flags=PolicyFlags(args.mode, args.memory_qos, args.memory_throttling_factor, ends),
         seconds=args.seconds,
         keep=args.keep,
         log_format=args.log_format,
-        verbose=args.verbose,
-        metrics_address=args.metrics_address,
     )
 
 

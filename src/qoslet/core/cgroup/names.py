@@ -140,6 +140,17 @@ def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     return f"{parent.rstrip('/')}/{leaf}"
 
 
+def container_path(text: str) -> str:
+    """The cgroup of a container by its ``linux.cgroupsPath``: ``slice:prefix:id`` or a path. ValueError
+    for anything else."""
+    parts = text.split(":")
+    if len(parts) == 3 and parts[2] and "/" not in parts[1] + parts[2]:
+        return f"{expand_slice(parts[0])}/{parts[1]}-{parts[2]}.scope"
+    if len(parts) != 1 or not text.startswith("/") or {"", ".", ".."} & {*text[1:].split("/")}:
+        raise ValueError(f"{text!r} is no cgroup of a container")
+    return text
+
+
 def root_path(root: str, kind: Kind) -> str:
     """The path that a driver has for ``--cgroup-root``: ``/a/b`` is ``/a.slice/a-b.slice`` with
     systemd. Raises ``BadInput`` for a name that it cannot have."""

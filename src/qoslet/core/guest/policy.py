@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.writers import level_of
 from qoslet.core.node.node import Node
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.reconcile.file_writers import Level
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 from qoslet.core.resources.node_policy import node_policy
 
 GuestMode = Literal["watch", "protect", "guard"]
@@ -49,20 +50,24 @@ def governed(plan: Plan, policy: GuestPolicy, root: str) -> tuple[Cgroup, ...]:
     """The planned cgroups of kubepods, QoS classes, pods and containers, each with its settings that
     the policy lets a guest write; ``root`` is the name of kubepods. CPU shares of QoS classes are left
     to the kubelet, which writes them each minute."""
-    files = policy.writable
     found = []
     for cgroup in plan.cgroups:
         if cgroup.path is None or level_of(cgroup, root) not in _LEVELS:
             continue
-        level = level_of(cgroup, root)
-        rows = tuple(
-            row
-            for row in cgroup.settings
-            if row.file in files and not (level == "qos" and row.file in _UPDATED)
-        )
+        rows = writable_settings(cgroup, level_of(cgroup, root), policy)
         if rows:
             found.append(replace(cgroup, settings=rows))
     return tuple(found)
+
+
+def writable_settings(cgroup: Cgroup, level: Level, policy: GuestPolicy) -> tuple[Setting, ...]:
+    """The settings of a planned cgroup of this level that a guest may write."""
+    files = policy.writable
+    return tuple(
+        row
+        for row in cgroup.settings
+        if row.file in files and not (level == "qos" and row.file in _UPDATED)
+    )
 
 
 _UPDATED = ("cpu.weight", "cpu.shares")

@@ -59,6 +59,22 @@ def enter(root: str, state: str, *, releasing: bool = False) -> tuple[int, int]:
             os.close(top)
 
 
+def private_folder(root: str, state: str) -> int:
+    """The directory of a root without its lock, made where it is absent: a descriptor. Raises
+    ``CannotDo`` where it cannot be trusted."""
+    for _ in range(TRIES):
+        top = _private(state, None)
+        if top is None:
+            continue
+        try:
+            folder = _private(escaped(root), top, state)
+        finally:
+            os.close(top)
+        if folder is not None:
+            return folder
+    raise CannotDo("the journal directory is being created and removed repeatedly", where=state)
+
+
 def leave(folder: int, root: str) -> None:
     """Remove the lock that is held and the directory of a root, where there is no journal. One
     who has opened the lock before sees that it is no longer there (``_entered``)."""

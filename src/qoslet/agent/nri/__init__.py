@@ -1,0 +1,1 @@
+"""The plugin of a container runtime: it has values set in containers as they are created."""

@@ -1,0 +1,78 @@
+"""The values of planned containers, from the thread that plans to the one that answers the runtime."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from qoslet.core.guest.nri_container import NriContainer
+from qoslet.core.guest.nri_values import ContainerKey, PlannedContainer, is_current
+from qoslet.core.guest.policy import GuestPolicy
+
+WAIT_SECONDS = 0.5
+"""How long an answer waits for a plan that knows the container: well below the runtime's 2 s."""
+
+
+class PlannedValues:
+    """``wake`` makes the planning thread read the pods again."""
+
+    def __init__(self, wake: Callable[[], None], wait_seconds: float = WAIT_SECONDS) -> None:
+        self.policy = GuestPolicy()
+        self.answers_updates = True
+        """Whether an answer may change what the kubelet sends: runtimes lose the swap limit then."""
+        self._wake = wake
+        self._wait_seconds = wait_seconds
+        self._changed = threading.Condition()
+        self._found: Mapping[ContainerKey, PlannedContainer] = {}
+        self._asked = self._answered = 0
+        self._is_closed = False
+
+    def ask(self) -> int:
+        """Have the pods read again; the number of this question."""
+        with self._changed:
+            self._asked += 1
+            asked = self._asked
+        self._wake()
+        return asked
+
+    def asked(self) -> int:
+        """The last question, to be given to ``publish`` with pods that are read after this."""
+        with self._changed:
+            return self._asked
+
+    def is_asked(self) -> bool:
+        """Whether somebody waits for pods that are read again."""
+        with self._changed:
+            return self._asked > self._answered
+
+    def publish(
+        self, found: Mapping[ContainerKey, PlannedContainer], policy: GuestPolicy, answered: int
+    ) -> None:
+        """What is planned now, and which questions that answers."""
+        with self._changed:
+            self._found, self.policy, self._answered = found, policy, answered
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody plans any more: nobody waits."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def known(self, container: NriContainer) -> PlannedContainer | None:
+        """What is planned for a container, as far as it is known now."""
+        return self._found.get((container.uid, container.name))
+
+    def current(self, container: NriContainer) -> PlannedContainer | None:
+        """What is planned for a container with the resources that it has; it is waited for, a short
+        while."""
+        found = self.known(container)
+        if found is not None and is_current(found, container):
+            return found
+        asked = self.ask()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._answered >= asked or self._is_closed, self._wait_seconds
+            )
+        found = self.known(container)
+        return found if found is not None and is_current(found, container) else None

@@ -1,0 +1,146 @@
+"""The loop of the plugin: it plans when pods or policy are others, keeps the connection, and changes
+containers that exist. The thread that answers the runtime waits for nothing here but a new plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.agent.guest.ports import NodeSource, NodeView
+from qoslet.agent.nri.planned_values import PlannedValues
+from qoslet.agent.nri.plugin import NriPlugin
+from qoslet.agent.nri.ports import PluginSurface, RuntimeLink
+from qoslet.agent.ports import Clock
+from qoslet.core.guest.nri_values import ContainerKey, PlannedContainer, planned_containers
+from qoslet.core.guest.policy import GuestPolicy
+from qoslet.errors import CannotDo, QosletError
+
+if TYPE_CHECKING:
+    from qoslet.agent.loop import StopSignal
+
+LONGEST_SECONDS = 60.0
+"""Between two turns where nothing wakes the loop."""
+RETURN_SECONDS = 15.0
+"""How long the end takes at most to give values back."""
+
+
+class PluginParts(Struct, frozen=True):
+    """What the loop works with."""
+
+    plugin: NriPlugin
+    planned: PlannedValues
+    source: NodeSource
+    link: RuntimeLink
+    clock: Clock
+    surface: PluginSurface
+
+
+class PluginLoop:
+    """One for each node."""
+
+    def __init__(self, parts: PluginParts) -> None:
+        self._parts = parts
+        self._view: NodeView | None = None
+        self._found: dict[ContainerKey, PlannedContainer] = {}
+        self._said: tuple[str, ...] = ()
+        self._has_more = False
+
+    def run(self, stop: StopSignal, *, keep: bool = False, seconds: float | None = None) -> None:
+        """Turn until the end is requested, or for so many ``seconds``. Raises QosletError where the
+        node cannot be read at first."""
+        clock = self._parts.clock
+        until = None if seconds is None else clock.monotonic() + seconds
+        try:
+            while not stop.requested():
+                self.turn()
+                wait = self._wait_seconds()
+                if until is not None:
+                    wait = min(wait, until - clock.monotonic())
+                    if wait <= 0:
+                        break
+                clock.sleep(wait)
+        finally:
+            self._parts.planned.close()
+            self._end(keep=keep)
+
+    def turn(self) -> None:
+        """Plan, connect, change."""
+        parts = self._parts
+        self._plan()
+        if line := parts.link.connect():
+            parts.surface.log(line, wrong=not parts.link.is_connected)
+        self._has_more = parts.link.is_connected and self._change()
+        parts.surface.synced(self._summary())
+
+    def _plan(self) -> None:
+        """Publish what is planned now. Raises QosletError where the node never was read."""
+        parts, problems = self._parts, list[str]()
+        asked = parts.planned.asked()
+        if parts.planned.is_asked():
+            parts.source.refresh()
+        try:
+            view = parts.source.current()
+        except QosletError as error:
+            if self._view is None:
+                raise
+            view, problems = self._view, [str(error)]
+        before, self._view = self._view, view
+        same = before is not None and before.in_force is view.in_force
+        if not same or before is None or before.policy != view.policy:
+            self._found = planned_containers(view.in_force, view.policy)
+        parts.planned.answers_updates = view.plan.node.kubelet.swap_behavior in ("", "NoSwap")
+        parts.planned.publish(self._found, view.policy, asked)
+        lines = (*view.notes, *problems)
+        for line in lines:
+            if line not in self._said:
+                parts.surface.log(line, wrong=True)
+        self._said = lines
+
+    def _change(self, policy: GuestPolicy | None = None) -> bool:
+        """Have one batch of containers changed; whether there may be more."""
+        plugin, link = self._parts.plugin, self._parts.link
+        try:
+            updates = plugin.changes(policy)
+            if not updates:
+                return False
+            failed = link.update(updates)
+        except CannotDo as error:
+            self._parts.surface.log(f"containers are not changed: {error}", wrong=True)
+            return False
+        plugin.changed(updates, failed)
+        if failed:
+            some = ", ".join(sorted(failed))
+            line = f"the runtime could not change {some}: the agent writes there"
+            self._parts.surface.log(line, wrong=True)
+        return True
+
+    def _wait_seconds(self) -> float:
+        """Until something is due that no descriptor tells."""
+        parts = self._parts
+        if self._has_more or parts.planned.is_asked():
+            return 0.0
+        now = parts.clock.monotonic()
+        times = [now + LONGEST_SECONDS, parts.source.next_at(), parts.link.next_at()]
+        return max(0.0, min(at for at in times if at is not None) - now)
+
+    def _end(self, *, keep: bool) -> None:
+        """Give back what was set, unless it is kept, and leave the runtime."""
+        parts = self._parts
+        until = parts.clock.monotonic() + RETURN_SECONDS
+        if not keep and parts.link.is_connected:
+            while parts.clock.monotonic() < until and self._change(GuestPolicy()):
+                pass
+            left = parts.plugin.forget()
+            if left:
+                line = f"values of {left} containers are left: qoslet release restores them"
+                parts.surface.log(line, wrong=True)
+        parts.link.close()
+
+    def _summary(self) -> str:
+        """The state in one sentence."""
+        plugin, view = self._parts.plugin, self._view
+        pods = 0 if view is None else len(view.plan.pods)
+        state = "registered" if self._parts.link.is_connected else "not registered"
+        made = f"{plugin.set_containers} of {plugin.created_containers} new containers"
+        return f"{state}; {pods} pods planned; values set in {made}"

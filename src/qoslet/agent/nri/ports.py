@@ -1,0 +1,54 @@
+"""What the plugin needs of its surroundings, besides ``agent.ports`` and ``agent.guest.ports``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from qoslet.core.guest.nri_container import NriUpdate
+from qoslet.core.reconcile.journal import Entry
+
+
+class ValuesJournal(Protocol):
+    """What was set, on disk before it is set; to be used from several threads."""
+
+    def paths(self) -> Sequence[str]:
+        """The cgroups in which something was set."""
+
+    def values_of(self, path: str) -> Mapping[str, str | None]:
+        """The files of a cgroup that were set, with what they would hold otherwise (None: what the
+        kernel begins with)."""
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        """Append entries. Raises QosletError; then nothing may be set."""
+
+
+class RuntimeLink(Protocol):
+    """The connection with the runtime, which may come and go."""
+
+    def connect(self) -> str:
+        """Register where there is no connection, and it is time to try again; what there is to say of
+        it, empty for nothing new."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the runtime has us registered."""
+
+    def update(self, updates: Sequence[NriUpdate]) -> frozenset[str]:
+        """Have the runtime change containers; the IDs of those that it could not. Raises CannotDo."""
+
+    def next_at(self) -> float | None:
+        """When ``connect`` is due, in monotonic seconds."""
+
+    def close(self) -> None:
+        """End the registration."""
+
+
+class PluginSurface(Protocol):
+    """Shows what happens."""
+
+    def synced(self, summary: str) -> None:
+        """The loop has turned."""
+
+    def log(self, line: str, *, wrong: bool = False) -> None:
+        """One line."""

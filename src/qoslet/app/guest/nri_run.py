@@ -1,0 +1,180 @@
+"""Runs the plugin of the container runtime as the command line asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from qoslet.agent.nri.planned_values import PlannedValues
+from qoslet.agent.nri.plugin import NriPlugin
+from qoslet.agent.nri.plugin_loop import PluginLoop, PluginParts
+from qoslet.app.agent.service import Log, log_on_stderr
+from qoslet.app.guest.machine import location_of
+from qoslet.app.guest.run import GuestOptions, inputs_of
+from qoslet.errors import CannotDo
+from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
+from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.host.linux.procfs import text
+from qoslet.host.state.folder import state_directory
+from qoslet.host.systemd.sd_notify import Notifier
+
+if TYPE_CHECKING:
+    from qoslet.app.guest.node_inputs import NodeInputs
+    from qoslet.app.tree import TreeLocation
+
+
+class NriOptions(Struct, frozen=True, kw_only=True):
+    """What a user decides about the plugin; ``socket`` None: where runtimes listen. ``index`` orders
+    plugins, two digits."""
+
+    socket: str | None = None
+    index: str = "95"
+
+
+class Wakeup:
+    """Ends the loop's wait, from any thread."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def __call__(self) -> None:
+        os.eventfd_write(self.descriptor, 1)
+
+    def drain(self) -> None:
+        """Take note of the wake-ups so far."""
+        try:
+            os.eventfd_read(self.descriptor)
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        """Wake nobody any more."""
+        os.close(self.descriptor)
+
+
+class PluginService:
+    """Matches ``agent.nri.ports.PluginSurface``."""
+
+    def __init__(self, log: Log, notifier: Notifier, wakeup: Wakeup) -> None:
+        self._log = log
+        self._notifier = notifier
+        self._wakeup = wakeup
+        self._is_ready = False
+
+    def synced(self, summary: str) -> None:
+        """The loop has turned."""
+        self._wakeup.drain()
+        self._notifier.alive()
+        self._notifier.status(summary)
+        if not self._is_ready:
+            self._is_ready = True
+            self._notifier.ready(summary)
+            self._log.line("info", summary)
+
+    def log(self, line: str, *, wrong: bool = False) -> None:
+        """One line, from any thread."""
+        self._log.line("warning" if wrong else "info", line)
+
+    def warn(self, line: str) -> None:
+        """What went wrong, from any thread."""
+        self.log(line, wrong=True)
+
+
+def check(options: NriOptions) -> str:
+    """Whether a runtime with NRI listens; the line that says so. Raises CannotDo with what to do."""
+    from qoslet.host.nri.link import SOCKET
+    from qoslet.host.nri.link import check as check_socket
+
+    path = options.socket or SOCKET
+    check_socket(path)
+    return f"a runtime with NRI listens at {path}"
+
+
+def run(options: GuestOptions, nri: NriOptions) -> None:
+    """Run the plugin until it is told to end. Raises QosletError."""
+    if os.geteuid() != 0:
+        raise CannotDo("the plugin of a runtime needs root's rights", hint="run it as root")
+    needs_protobuf()
+    with ExitStack() as rest:
+        inputs = rest.enter_context(inputs_of(options))
+        location = location_of(inputs.current())
+        mount = needs_v2(location)
+        log = rest.enter_context(log_on_stderr(options.log_format))
+        notifier = Notifier(os.environ)
+        rest.callback(notifier.close)
+        wakeup = rest.enter_context(closing(Wakeup()))
+        signals = rest.enter_context(Signals(hangs_up=False))
+        clock = WakingClock(signals, inputs.descriptors)
+        clock.further.append(wakeup.descriptor)
+        if notifier.watchdog_seconds is not None:
+            clock.longest = notifier.watchdog_seconds / 4
+        service = PluginService(log, notifier, wakeup)
+        made = partial(_parts, location, nri, inputs, wakeup)
+        parts = rest.enter_context(made(CgroupUsage(mount), clock, service))
+        PluginLoop(parts).run(signals, keep=options.keep, seconds=options.seconds)
+
+
+@contextmanager
+def _parts(
+    location: TreeLocation,
+    nri: NriOptions,
+    inputs: NodeInputs,
+    wakeup: Wakeup,
+    usage: CgroupUsage,
+    clock: WakingClock,
+    service: PluginService,
+) -> Iterator[PluginParts]:
+    """The plugin with its journal and its connection. Raises CannotDo where another plugin runs."""
+    from qoslet.host.nri.link import SOCKET, NriLink
+    from qoslet.host.nri.plugin_journal import PluginJournal
+
+    root, state = location.root, state_directory(os.environ, os.geteuid())
+    planned = PlannedValues(wakeup)
+    with closing(PluginJournal(root, state)) as journal:
+        plugin = NriPlugin(planned, journal, usage, service.warn)
+        path = nri.socket or SOCKET
+        link = NriLink(path, root, nri.index, plugin, service.warn, wakeup)
+        with closing(link):
+            yield PluginParts(plugin, planned, inputs, link, clock, service)
+
+
+class CgroupUsage:
+    """The memory that a cgroup below a mount of cgroup v2 uses."""
+
+    def __init__(self, mount: str) -> None:
+        self._mount = mount
+
+    def __call__(self, path: str) -> int | None:
+        """In bytes; None where it cannot be read, 0 where there is no such cgroup yet."""
+        found = text(f"{self._mount}{path}/memory.current")
+        if found is not None and found.strip().isdecimal():
+            return int(found)
+        return None if os.path.isdir(f"{self._mount}{path}") else 0
+
+
+def needs_v2(location: TreeLocation) -> str:
+    """Where cgroup v2 is mounted. Raises CannotDo on v1, and where the tree has no memory
+    controller."""
+    if location.hierarchy != "v2":
+        raise CannotDo(
+            "cgroup v1 has no values that a runtime could set at creation",
+            hint="use qoslet agent alone, or boot with cgroup v2",
+        )
+    mount = location.mounts.get("unified") or DEFAULT_POINT
+    place = f"{mount}{location.root}"
+    if os.path.isdir(place) and not os.path.exists(f"{place}/memory.high"):
+        raise CannotDo("the memory controller is not enabled", where=place, hint="qoslet doctor")
+    return mount
+
+
+def needs_protobuf() -> None:
+    """Raise CannotDo where what NRI needs is not installed."""
+    if find_spec("google.protobuf") is None:
+        hint = "pipx inject qoslet protobuf; in a venv: pip install 'qoslet[cri]'"
+        raise CannotDo("NRI needs protobuf", hint=hint)

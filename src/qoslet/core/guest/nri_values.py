@@ -1,0 +1,101 @@
+"""What a plugin of the runtime sets in containers: the values that the agent would write there.
+
+Only where nothing can be refused by it: a key that is in the container's spec is another's (the
+kubelet's, or a plugin's that was asked before, and two plugins with one key fail a creation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from qoslet.core.cgroup.interface_files import released
+from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, Unified
+from qoslet.core.guest.policy import GuestPolicy, writable_settings
+from qoslet.core.resources.cgroup_tree import Plan
+
+CARRIED = frozenset({"memory.min", "memory.low", "memory.high", "memory.oom.group"})
+"""The files that are set: CPU shares have fields of their own, which the kubelet fills."""
+HANDLERS = ("", "runc", "crun")
+"""Runtime handlers whose containers have their cgroup on this machine's kernel for certain."""
+HIGH, MAX = "memory.high", "max"
+
+ContainerKey = tuple[str, str]
+"""The UID of a pod, and the name of a container."""
+
+
+class PlannedContainer(Struct, frozen=True):
+    """``values`` are those to set, ``memory_limit`` is what the plan was made with (bytes, None
+    without one)."""
+
+    values: Unified
+    memory_limit: int | None = None
+
+
+def planned_containers(plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, PlannedContainer]:
+    """The containers of a plan on cgroup v2; none on v1, whose runtimes know no ``unified``."""
+    if plan.node.hierarchy == "v1":
+        return {}
+    found = dict[ContainerKey, PlannedContainer]()
+    for cgroup in plan.cgroups:
+        if cgroup.level != "container" or cgroup.pod is None or cgroup.container is None:
+            continue
+        rows = writable_settings(cgroup, "container", policy)
+        values = {row.file: row.value for row in rows if row.file in CARRIED}
+        limits = [row.value for row in cgroup.settings if row.file == "memory.max"]
+        limit = int(limits[0]) if limits and limits[0] != MAX else None
+        found[cgroup.pod.uid, cgroup.container.name] = PlannedContainer(values, limit)
+    return found
+
+
+def may_carry(container: NriContainer) -> bool:
+    """Whether values may be set in a container at all."""
+    return container.path is not None and container.handler in HANDLERS
+
+
+def is_current(planned: PlannedContainer, container: NriContainer) -> bool:
+    """Whether a plan was made with the resources that the kubelet sends: in a resize it may not be."""
+    return planned.memory_limit == container.memory_limit
+
+
+def values_at_creation(planned: PlannedContainer, container: NriContainer) -> Unified:
+    """What to set in a container that is being created."""
+    return {file: one for file, one in planned.values.items() if file not in container.unified}
+
+
+def values_to_change(
+    planned: PlannedContainer | None,
+    policy: GuestPolicy,
+    container: NriContainer,
+    ours: Mapping[str, str | None],
+    usage: int | None,
+) -> Unified:
+    """What to set in a container that runs, whose spec has ``container.unified``. ``planned`` None: its
+    pod is not known. ``ours`` are files that were set before, with what they would hold otherwise
+    (None: what the kernel begins with); those that the policy names no longer hold that again.
+    ``usage`` in bytes: a ``memory.high`` below it is left to the agent, since the runtime would wait
+    in the kernel for memory to be reclaimed, and all creations of containers with it."""
+    values = NO_VALUES if planned is None else planned.values
+    wanted = {
+        file: value
+        for file, value in values.items()
+        if file in ours or file not in container.unified
+    }
+    for file, before in ours.items():
+        is_kept = file in policy.writable and (planned is None or file in values)
+        value = released(file, "v2") if before is None else before
+        if not is_kept and value is not None:
+            wanted[file] = value
+    return {
+        file: value
+        for file, value in wanted.items()
+        if container.unified.get(file) != value and not _blocks(file, value, usage)
+    }
+
+
+def _blocks(file: str, value: str, usage: int | None) -> bool:
+    """Whether writing a value makes the writer reclaim memory."""
+    if file != HIGH or value == MAX:
+        return False
+    return usage is None or usage > int(value)
