@@ -43,7 +43,7 @@ root = "{root}"
 state = "{state}"
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", \
 "io.containerd.snapshotter.v1.devmapper", "io.containerd.tracing.processor.v1.otlp", \
-"io.containerd.internal.v1.tracing", "io.containerd.nri.v1.nri"]
+"io.containerd.internal.v1.tracing"]
 [grpc]
   address = "{address}"
 [plugins."io.containerd.internal.v1.opt"]
@@ -62,15 +62,24 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = {systemd}
         BinaryName = "{oci}"
+[plugins."io.containerd.nri.v1.nri"]
+  disable = {without_nri}
+  disable_connections = false
+  plugin_path = "{root}/none"
+  plugin_config_path = "{root}/none"
+  socket_path = "{nri}"
 """
 
 
 class Containerd:
     """One that runs while it is entered; ``folder`` holds all that it has. ``oci`` is the runtime
-    below it."""
+    below it. ``nri``: plugins are heard at ``nri_socket``."""
 
-    def __init__(self, folder: Path, *, systemd: bool = False, oci: str = "runc") -> None:
+    def __init__(
+        self, folder: Path, *, systemd: bool = False, oci: str = "runc", nri: bool = False
+    ) -> None:
         self.folder = folder
+        self.nri_socket = folder / "nri.sock"
         self.address = str(folder / "containerd.sock")
         self.endpoint = f"unix://{self.address}"
         self.log = folder / "containerd.log"
@@ -85,6 +94,8 @@ class Containerd:
                 systemd=str(systemd).lower(),
                 restricted=str(not _may_lower_scores()).lower(),
                 oci=shutil.which(oci) or oci,
+                nri=self.nri_socket,
+                without_nri=str(not nri).lower(),
             )
         )
 

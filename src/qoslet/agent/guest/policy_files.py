@@ -15,8 +15,17 @@ from qoslet.core.guest.rewrites import RewriteBudget, Rewrites
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import is_ours
-from qoslet.core.reconcile.journal import Key, ReadBack, Released, Removed, Verified, record_done
+from qoslet.core.reconcile.journal import (
+    JournalState,
+    Key,
+    ReadBack,
+    Released,
+    Removed,
+    Verified,
+    record_done,
+)
 from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.core.reconcile.take_over import taken_over
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 LIMIT = FailureLimit(same=3, total=60)
@@ -42,7 +51,8 @@ class FilesSync(Struct):
 
 class PolicyFiles:
     """One for each guest. The executor's journal has what every file held before; ``clock`` gives
-    monotonic seconds. ``allow`` tells the driver that it may write in cgroups of others."""
+    monotonic seconds. ``allow`` tells the driver that it may write in cgroups of others, ``plugin``
+    what the runtime's plugin has set."""
 
     def __init__(
         self,
@@ -50,8 +60,10 @@ class PolicyFiles:
         clock: Callable[[], float],
         budget: RewriteBudget | None = None,
         allow: Callable[[Iterable[str]], None] = lambda paths: None,
+        plugin: Callable[[], JournalState] = JournalState,
     ) -> None:
         self._executor = executor
+        self._plugin = plugin
         self._allow = allow
         self._clock = clock
         self.rewrites = Rewrites(budget)
@@ -78,9 +90,15 @@ class PolicyFiles:
         self._take_pending(result)
         wanted = executor.with_overrides(cgroups)
         executor.watch(wanted)
+        plugin = self._plugin()
+        executor.watch_files({file for _, file in plugin.files})
         paths = [one.path for one in wanted if one.path is not None]
-        seen = self._observed = self._read(dict.fromkeys([*paths, *journal.ledger.names]))
+        names = (*paths, *journal.ledger.names, *plugin.names)
+        seen = self._observed = self._read(dict.fromkeys(names))
         self._forget_gone(seen)
+        if taken := taken_over(journal.ledger, plugin, seen, node.host.page_size):
+            self.adopt({one.path for one in taken})
+            journal.record(taken)
         rows = self._due(node, wanted, seen, result, pods_at)
         back = list[Difference]()
         if complete:

@@ -26,6 +26,7 @@ from qoslet.app import tree as owned_tree
 from qoslet.app.agent.host_run import memory_of
 from qoslet.app.guest.auditor import MachineAuditor
 from qoslet.app.guest.node_inputs import NodeInputs
+from qoslet.app.guest.plugin_values import PluginValues
 from qoslet.app.node.node import needs_linux
 from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.guest.policy import NAMEABLE
@@ -83,7 +84,8 @@ def joined(
         closing(PodEvictor(partial(open_session, access), access.namespace)) as client,
     ):
         executor = executor_of(tree)
-        files = PolicyFiles(executor, clock.monotonic, allow=tree.allow_foreign_writes)
+        allow, plugin = tree.allow_foreign_writes, PluginValues(location.root)
+        files = PolicyFiles(executor, clock.monotonic, allow=allow, plugin=plugin)
         killer = Killing(tree.driver.kill)
         budget = HourBudget(MOST_AN_HOUR, clock.monotonic)
         name = view.plan.node.name or inputs.node_name or os.uname().nodename

@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     from qoslet.app import teardown
     from qoslet.app import tree as owned_tree
+    from qoslet.app.guest.plugin_values import take_over
     from qoslet.core.reconcile.restore import restore
 
     root = checked_root(args.cgroup_root or owned_tree.default_root())
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     with owned_tree.tree(place, write=not args.dry_run, verb=None) as tree:
         for text_of_note in tree.notes:
             note(text_of_note)
+        take_over(tree)
         pods = tree.verb == "run" or teardown.has_leftovers(tree)
         ended = pods and _end_pods(tree, args.dry_run)
         what = restore(

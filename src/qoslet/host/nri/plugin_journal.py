@@ -32,6 +32,7 @@ from qoslet.host.state.root_lock import cannot, private_folder
 LARGEST = 1 << 20
 """Bytes after which it is written again without what no longer counts."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -55,6 +56,26 @@ def read_plugin_journal(root: str, state: str) -> JournalState:
     finally:
         os.close(folder)
     return found
+
+
+def journal_path(root: str, state: str) -> str:
+    """Where the journal of the plugin of a root is, below the directory ``state``."""
+    return f"{state}/{escaped(root)}/{PLUGIN_JOURNAL}"
+
+
+def is_plugin_running(root: str, state: str) -> bool:
+    """Whether a plugin has the lock of a root."""
+    try:
+        lock = os.open(f"{state}/{escaped(root)}/{PLUGIN_LOCK}", _OLD)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _take(state: JournalState, folder: int, root: str) -> None:

@@ -31,6 +31,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.state.damaged import keep_aside, kept_aside
 from qoslet.host.state.folder import (
     JOURNAL,
+    PLUGIN_JOURNAL,
     UNREADABLE,
     escaped,
     has_logs_of,
@@ -133,7 +134,10 @@ def verb_of(root: str, state: str) -> str:
             if (header := read(file.readline()).header) is not None:
                 return header.verb
         parts = _parts(folder, root, tuple)
-        return parts.parsed.header.verb if parts.parsed.header is not None else parts.verb
+        if parts.parsed.header is not None:
+            return parts.parsed.header.verb
+        # only a plugin beside an agent has one
+        return AGENT if PLUGIN_JOURNAL in os.listdir(folder) else parts.verb
     finally:
         os.close(folder)
 
