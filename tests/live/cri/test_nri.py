@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from itertools import cycle
@@ -61,7 +62,7 @@ def test_v2_values_are_there_before_the_first_process_and_release_undoes_them(
     assert node.wrong() == [], "set at creation, not after"
     node.create("a", "y", memory_high="30000000")
     assert node.value("a", "y", "memory.high") == str(30000000 // 4096 * 4096), "another's stays"
-    assert node.value("a", "y", "memory.min") == str(24 << 20)
+    assert node.value("a", "y", "memory.low") == str(24 << 20)
     node.remove("a", "y")
     node.resize("a", "x", 32, 128)
     assert node.wrong() == []
@@ -80,13 +81,13 @@ def test_v2_values_are_there_before_the_first_process_and_release_undoes_them(
     assert done.returncode == 0, done
     for pod, name in node.containers:
         assert node.value(pod, name, "memory.high") == "max"
-        assert node.value(pod, name, "memory.min") == "0"
+        assert node.value(pod, name, "memory.low") == "0"
     node.begin()
     node.until(lambda: not node.wrong())
     assert node.end() == 0
     for pod, name in node.containers:
         assert node.value(pod, name, "memory.high") == "max", node.log.read_text()
-        assert node.value(pod, name, "memory.min") == "0"
+        assert node.value(pod, name, "memory.low") == "0"
 
 
 def test_v2_the_agent_takes_values_over_and_gives_them_back(node: NriNode) -> None:
@@ -110,7 +111,7 @@ def test_v2_the_agent_takes_values_over_and_gives_them_back(node: NriNode) -> No
         agent.terminate()
         assert agent.wait(60 * SLOW) == 0, node.log.read_text()
     assert node.value("a", "x", "memory.high") == "max"
-    assert node.value("a", "x", "memory.min") == "0"
+    assert node.value("a", "x", "memory.low") == "0"
 
 
 def test_v2_no_container_is_refused_while_the_plugin_is_killed_late_and_restarted(
@@ -154,9 +155,10 @@ def test_v2_no_container_is_refused_while_the_plugin_is_killed_late_and_restarte
         os.kill(stopped, signal.SIGCONT)
     node.until(lambda: not node.wrong(), 60)
     typical, slowest = statistics.median(node.seconds), max(node.seconds)
-    print(
+    figures = (
         f"{len(names)} containers created, {len(node.containers)} left, "
         f"{node.registrations()} registrations, {len(node.planned())} values; "
         f"creation: median {typical:.2f} s, slowest {slowest:.2f} s"
     )
+    sys.stderr.write(f"\n{figures}\n")
     assert slowest < typical + 2.0 + 3.0 * SLOW, "no longer than the runtime waits for a plugin"

@@ -147,8 +147,7 @@ class PluginJournal:
                 self._make_room(len(data))
                 written = os.write(self._file, data)
                 if written != len(data):
-                    # the torn line must not swallow the next one
-                    os.write(self._file, b"\n")
+                    os.ftruncate(self._file, self._size)
                     raise OSError(ENOSPC, os.strerror(ENOSPC))
             except OSError as error:
                 raise cannot("cannot write the journal of the plugin", error, self.root) from error

@@ -1,0 +1,112 @@
+"""What the plugin of a runtime sets: what the agent would write, and only where nothing is refused."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.cgroup.names import cgroups_path, container_path
+from qoslet.core.guest.nri_container import NriContainer
+from qoslet.core.guest.nri_values import (
+    PlannedContainer,
+    is_current,
+    may_carry,
+    planned_containers,
+    values_at_creation,
+    values_to_change,
+)
+from qoslet.core.guest.policy import GuestPolicy, governed
+from tests.agent.guest.beside import KUBEPODS, MIB, kubelet_pod, planned
+
+PROTECT = GuestPolicy("protect")
+CONTAINER = NriContainer("c1", "a", "app", "d/a", f"{KUBEPODS}/burstable/poda/c1", "", 256 * MIB)
+VALUES = {"memory.min": str(64 * MIB), "memory.high": str(200 * MIB)}
+PLANNED = PlannedContainer(VALUES, 256 * MIB)
+
+
+def test_the_values_are_those_that_the_agent_writes() -> None:
+    plan = planned([kubelet_pod("a"), kubelet_pod("b", "memory=8Mi", "")], "qoslet")
+    found = planned_containers(plan, PROTECT)
+    written = {
+        (one.pod.uid, one.container.name): {row.file: row.value for row in one.settings}
+        for one in governed(plan, PROTECT, KUBEPODS)
+        if one.level == "container" and one.pod is not None and one.container is not None
+    }
+    assert {key: one.values for key, one in found.items()} == written
+    assert len(written) == 2
+    assert [one.memory_limit for one in found.values()] == [256 * MIB, None]
+    only = planned_containers(plan, replace(PROTECT, files=frozenset({"memory.low", "cpu.weight"})))
+    assert all(set(one.values) <= {"memory.low"} for one in only.values())
+    watched = planned_containers(plan, GuestPolicy())
+    assert [one.values for one in watched.values()] == [{}, {}]
+
+
+def test_a_pod_without_an_id_is_planned_for_all_the_same() -> None:
+    pod = kubelet_pod("a")
+    [app] = pod.containers
+    new = replace(pod, containers=(replace(app, id=None, runs=False),))
+    with_id = planned_containers(planned([pod], "qoslet"), PROTECT)
+    assert planned_containers(planned([new], "qoslet"), PROTECT) == with_id
+
+
+def test_a_key_that_somebody_has_set_is_left() -> None:
+    assert values_at_creation(PLANNED, CONTAINER) == VALUES
+    taken = replace(CONTAINER, unified={"memory.high": "1", "io.weight": "5"})
+    assert values_at_creation(PLANNED, taken) == {"memory.min": VALUES["memory.min"]}
+
+
+@pytest.mark.parametrize("handler", ["kata", "gvisor", "RUNC"])
+def test_other_runtimes_and_cgroups_elsewhere_are_left(handler: str) -> None:
+    assert may_carry(CONTAINER)
+    assert may_carry(replace(CONTAINER, handler="runc"))
+    assert not may_carry(replace(CONTAINER, handler=handler))
+    assert not may_carry(replace(CONTAINER, path=None))
+
+
+def test_a_plan_that_was_made_with_another_limit_is_not_current() -> None:
+    assert is_current(PLANNED, CONTAINER)
+    assert not is_current(PLANNED, replace(CONTAINER, memory_limit=128 * MIB))
+    assert not is_current(PLANNED, replace(CONTAINER, memory_limit=None))
+
+
+def test_a_resize_changes_what_differs() -> None:
+    ours: dict[str, str | None] = {"memory.min": None, "memory.high": None}
+    old = replace(CONTAINER, unified={"memory.min": "7", "memory.high": VALUES["memory.high"]})
+    assert values_to_change(PLANNED, PROTECT, old, ours, 0) == {"memory.min": VALUES["memory.min"]}
+    assert values_to_change(PLANNED, PROTECT, replace(old, unified=VALUES), ours, 0) == {}
+    assert values_to_change(PLANNED, PROTECT, CONTAINER, {}, 0) == VALUES
+    theirs = replace(CONTAINER, unified={"memory.high": "9"})
+    found = values_to_change(PLANNED, PROTECT, theirs, {}, 0)
+    assert found == {"memory.min": VALUES["memory.min"]}, "another's key stays another's"
+
+
+@pytest.mark.parametrize("usage", [None, 200 * MIB + 1])
+def test_a_limit_below_usage_is_left_to_the_agent(usage: int | None) -> None:
+    found = values_to_change(PLANNED, PROTECT, CONTAINER, {}, usage)
+    assert found == {"memory.min": VALUES["memory.min"]}
+    assert values_to_change(PLANNED, PROTECT, CONTAINER, {}, 200 * MIB) == VALUES
+
+
+def test_what_the_policy_names_no_longer_is_given_back() -> None:
+    ours: dict[str, str | None] = {"memory.min": None, "memory.high": None}
+    old = replace(CONTAINER, unified=VALUES)
+    back = {"memory.min": "0", "memory.high": "max"}
+    assert values_to_change(None, GuestPolicy(), old, ours, None) == back
+    assert values_to_change(
+        PLANNED, replace(PROTECT, files=frozenset({"memory.min"})), old, ours, 0
+    ) == {"memory.high": "max"}
+    assert values_to_change(None, PROTECT, old, ours, 0) == {}, (
+        "a pod that lacks takes nothing back"
+    )
+    bare = PlannedContainer({}, 256 * MIB)
+    assert values_to_change(bare, PROTECT, old, ours, 0) == back, "Memory QoS is off now"
+
+
+def test_a_cgroups_path_is_read_as_it_is_written() -> None:
+    for parent in ("/kubepods/burstable/podu", "/kubepods.slice/kubepods-podu.slice"):
+        text = cgroups_path("containerd", parent, "c1")
+        leaf = "cri-containerd-c1.scope" if parent.endswith(".slice") else "c1"
+        assert container_path(text) == f"{parent}/{leaf}"
+    for wrong in ("", "a", "a:b:c", "a.slice:b/../c:d", "a.slice::", "/a/../b", "//a", "/"):
+        with pytest.raises(ValueError, match=r"no cgroup|slice|empty"):
+            container_path(wrong)
