@@ -17,7 +17,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from qoslet.core.guest.nri_values import CARRIED
+from qoslet.core.guest.policy import MEMORY_QOS
 from qoslet.host.cri.calls import Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.cli.fixtures import run
@@ -56,6 +56,7 @@ class NriNode:
         return [
             *("--kubernetes", "1.36", "--runtime", f"containerd-{version}+runc-1.1.15"),
             *("--cgroup-driver", "cgroupfs", "--cgroup-root", self.root, "--memory-qos", "qoslet"),
+            *("--memory-throttling-factor", "0.9"),
         ]
 
     def publish(self) -> None:
@@ -93,7 +94,7 @@ class NriNode:
             for one in json.loads(done.stdout)["cgroups"]
             if one["level"] == "container"
             for row in one["settings"]
-            if row["file"] in CARRIED
+            if row["file"] in MEMORY_QOS
         }
 
     def call(self, method: str, request: Message, kind: type[Any]) -> Any:
