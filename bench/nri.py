@@ -23,7 +23,8 @@ from statistics import median
 
 from bench.agent import percentile
 from bench.figures import Figure, show
-from tests.host.nri.fake_runtime import FakeRuntime, pb
+from qoslet.host.nri.pb import nri_pb2 as pb
+from tests.host.nri.fake_runtime import FakeRuntime
 
 PODS, CONTAINERS, ROUNDS = 110, 2, 10
 MIB = 1 << 20
@@ -79,7 +80,8 @@ class Plugin:
         listener.listen()
         words = ["--mode", "protect", "--memory-qos", "qoslet", "--nri-socket"]
         words += [str(folder / "nri.sock"), "--pods-from", str(folder / "pods.json")]
-        words += ["--memory-throttling-factor", "0.9", "--kubernetes", "1.36", "--runtime", "containerd-2.2.0+runc-1.4.0"]
+        words += ["--kubernetes", "1.36", "--memory-throttling-factor", "0.9"]
+        words += ["--runtime", "containerd-2.2.0+runc-1.4.0"]
         words += ["--hierarchy", "v2", "--cgroup-driver", "cgroupfs", "--cgroup-root", root]
         command = [sys.executable, "-c", _CHILD, self.root, *words]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

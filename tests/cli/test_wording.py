@@ -72,6 +72,7 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "config": (("node.yaml", "kubelet.yaml", "--changed"), ("--changed", "-o", "yaml"), ("pods.yaml",)),
     "doctor": (("x",),),
     "agent": (("x",), ("--mode", "act"), ("--interval", "0"), ("--policy", "nosuch.yaml", "--pods-from", "pods.yaml")),
+    "nri": (("x",), ("--mode", "act"), ("--index", "5"), ("--check", "--nri-socket", "nosuch.sock")),
     "audit": (
         ("-f", "pods.yaml", "--runtime", "runc-1.4.0", "--hierarchy", "v3"),
         ("-o", "text"),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import BATCH, NriPlugin
-from qoslet.agent.nri.plugin_loop import PluginLoop, PluginParts
+from qoslet.agent.nri.plugin_loop import PluginReconciler, PluginParts
 from qoslet.core.guest.nri_container import NriContainer, NriUpdate
 from qoslet.core.guest.nri_values import planned_containers
 from qoslet.core.guest.policy import GuestPolicy
@@ -130,7 +130,7 @@ class World:
         parts = PluginParts(
             self.plugin, self.planned, self.source, self.link, Clock(), self.surface
         )
-        self.loop = PluginLoop(parts)
+        self.loop = PluginReconciler(parts)
 
     def container(self, pod: str, number: int = 0, **unified: str) -> NriContainer:
         id = f"{pod}{number}"

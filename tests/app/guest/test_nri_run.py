@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.agent.nri.plugin_loop import PluginLoop
+from qoslet.agent.nri.plugin_loop import PluginReconciler
 from qoslet.app.agent.service import Log
 from qoslet.app.guest import nri_run
 from qoslet.app.guest.plugin_values import PluginValues, take_over
@@ -22,9 +22,10 @@ from qoslet.cli.agent.agent import shared_options
 from qoslet.cli.commands import parser_of
 from qoslet.errors import CannotDo
 from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.host.nri.pb import nri_pb2 as pb
 from qoslet.host.systemd.sd_notify import Notifier
 from tests.cli.fixtures import run
-from tests.host.nri.fake_runtime import FakeRuntime, pb, until
+from tests.host.nri.fake_runtime import FakeRuntime, until
 
 MIB = 1 << 20
 WORDS = (
@@ -97,7 +98,7 @@ class Bench:
             service = nri_run.PluginService(Log(self, "text"), Notifier({}), wakeup)  # type: ignore[arg-type]
             usage = nri_run.CgroupUsage(str(self.folder))
             with nri_run._parts(location, nri, inputs, wakeup, usage, clock, service) as parts:
-                PluginLoop(parts).run(self.signals, keep=keep)
+                PluginReconciler(parts).run(self.signals, keep=keep)
 
     def begin(self, *, keep: bool = True) -> FakeRuntime:
         self.signals = Signals(hangs_up=False)

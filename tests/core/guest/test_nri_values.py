@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.names import cgroups_path, container_path
 from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import (
-    PlannedContainer,
+    ContainerValues,
     is_current,
     may_carry,
     planned_containers,
@@ -21,7 +21,7 @@ from tests.agent.guest.beside import KUBEPODS, MIB, kubelet_pod, planned
 PROTECT = GuestPolicy("protect")
 CONTAINER = NriContainer("c1", "a", "app", "d/a", f"{KUBEPODS}/burstable/poda/c1", "", 256 * MIB)
 VALUES = {"memory.min": str(64 * MIB), "memory.high": str(200 * MIB)}
-PLANNED = PlannedContainer(VALUES, 256 * MIB)
+PLANNED = ContainerValues(VALUES, 256 * MIB)
 
 
 def test_the_values_are_those_that_the_agent_writes() -> None:
@@ -98,7 +98,7 @@ def test_what_the_policy_names_no_longer_is_given_back() -> None:
     assert values_to_change(None, PROTECT, old, ours, 0) == {}, (
         "a pod that lacks takes nothing back"
     )
-    bare = PlannedContainer({}, 256 * MIB)
+    bare = ContainerValues({}, 256 * MIB)
     assert values_to_change(bare, PROTECT, old, ours, 0) == back, "Memory QoS is off now"
 
 
@@ -108,5 +108,5 @@ def test_a_cgroups_path_is_read_as_it_is_written() -> None:
         leaf = "cri-containerd-c1.scope" if parent.endswith(".slice") else "c1"
         assert container_path(text) == f"{parent}/{leaf}"
     for wrong in ("", "a", "a:b:c", "a.slice:b/../c:d", "a.slice::", "/a/../b", "//a", "/"):
-        with pytest.raises(ValueError, match=r"no cgroup|slice|empty"):
+        with pytest.raises(ValueError, match=r"names no cgroup|slice|empty"):
             container_path(wrong)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from qoslet.core.guest.nri_container import NriContainer
-from qoslet.core.guest.nri_values import ContainerKey, PlannedContainer, is_current
+from qoslet.core.guest.nri_values import ContainerKey, ContainerValues, is_current
 from qoslet.core.guest.policy import GuestPolicy
 
 WAIT_SECONDS = 0.5
@@ -23,7 +23,7 @@ class PlannedValues:
         self._wake = wake
         self._wait_seconds = wait_seconds
         self._changed = threading.Condition()
-        self._found: Mapping[ContainerKey, PlannedContainer] = {}
+        self._found: Mapping[ContainerKey, ContainerValues] = {}
         self._asked = self._answered = 0
         self._is_closed = False
 
@@ -46,7 +46,7 @@ class PlannedValues:
             return self._asked > self._answered
 
     def publish(
-        self, found: Mapping[ContainerKey, PlannedContainer], policy: GuestPolicy, answered: int
+        self, found: Mapping[ContainerKey, ContainerValues], policy: GuestPolicy, answered: int
     ) -> None:
         """What is planned now, and which questions that answers."""
         with self._changed:
@@ -59,11 +59,11 @@ class PlannedValues:
             self._is_closed = True
             self._changed.notify_all()
 
-    def known(self, container: NriContainer) -> PlannedContainer | None:
+    def known(self, container: NriContainer) -> ContainerValues | None:
         """What is planned for a container, as far as it is known now."""
         return self._found.get((container.uid, container.name))
 
-    def current(self, container: NriContainer) -> PlannedContainer | None:
+    def current(self, container: NriContainer) -> ContainerValues | None:
         """What is planned for a container with the resources that it has; it is waited for, a short
         while."""
         found = self.known(container)

@@ -12,7 +12,7 @@ from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import NriPlugin
 from qoslet.agent.nri.ports import PluginSurface, RuntimeLink
 from qoslet.agent.ports import Clock
-from qoslet.core.guest.nri_values import ContainerKey, PlannedContainer, planned_containers
+from qoslet.core.guest.nri_values import ContainerKey, ContainerValues, planned_containers
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.errors import CannotDo, QosletError
 
@@ -36,13 +36,13 @@ class PluginParts(Struct, frozen=True):
     surface: PluginSurface
 
 
-class PluginLoop:
+class PluginReconciler:
     """One for each node."""
 
     def __init__(self, parts: PluginParts) -> None:
         self._parts = parts
         self._view: NodeView | None = None
-        self._found: dict[ContainerKey, PlannedContainer] = {}
+        self._found: dict[ContainerKey, ContainerValues] = {}
         self._said: tuple[str, ...] = ()
         self._has_more = False
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import NriPlugin
-from qoslet.agent.nri.plugin_loop import PluginLoop, PluginParts
+from qoslet.agent.nri.plugin_loop import PluginReconciler, PluginParts
 from qoslet.app.agent.service import Log, log_on_stderr
 from qoslet.app.guest.machine import location_of
 from qoslet.app.guest.run import GuestOptions, inputs_of
@@ -117,7 +117,7 @@ def run(options: GuestOptions, nri: NriOptions) -> None:
         service = PluginService(log, notifier, wakeup)
         made = partial(_parts, location, nri, inputs, wakeup)
         parts = rest.enter_context(made(CgroupUsage(mount), clock, service))
-        PluginLoop(parts).run(signals, keep=options.keep, seconds=options.seconds)
+        PluginReconciler(parts).run(signals, keep=options.keep, seconds=options.seconds)
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def container_path(text: str) -> str:
     if len(parts) == 3 and parts[2] and "/" not in parts[1] + parts[2]:
         return f"{expand_slice(parts[0])}/{parts[1]}-{parts[2]}.scope"
     if len(parts) != 1 or not text.startswith("/") or {"", ".", ".."} & {*text[1:].split("/")}:
-        raise ValueError(f"{text!r} is no cgroup of a container")
+        raise ValueError(f"{text!r} names no cgroup of a container")
     return text
 
 

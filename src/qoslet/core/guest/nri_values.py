@@ -25,7 +25,7 @@ ContainerKey = tuple[str, str]
 """The UID of a pod, and the name of a container."""
 
 
-class PlannedContainer(Struct, frozen=True):
+class ContainerValues(Struct, frozen=True):
     """``values`` are those to set, ``memory_limit`` is what the plan was made with (bytes, None
     without one)."""
 
@@ -33,11 +33,11 @@ class PlannedContainer(Struct, frozen=True):
     memory_limit: int | None = None
 
 
-def planned_containers(plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, PlannedContainer]:
+def planned_containers(plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, ContainerValues]:
     """The containers of a plan on cgroup v2; none on v1, whose runtimes know no ``unified``."""
     if plan.node.hierarchy == "v1":
         return {}
-    found = dict[ContainerKey, PlannedContainer]()
+    found = dict[ContainerKey, ContainerValues]()
     for cgroup in plan.cgroups:
         if cgroup.level != "container" or cgroup.pod is None or cgroup.container is None:
             continue
@@ -45,7 +45,7 @@ def planned_containers(plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, Pl
         values = {row.file: row.value for row in rows if row.file in CARRIED}
         limits = [row.value for row in cgroup.settings if row.file == "memory.max"]
         limit = int(limits[0]) if limits and limits[0] != MAX else None
-        found[cgroup.pod.uid, cgroup.container.name] = PlannedContainer(values, limit)
+        found[cgroup.pod.uid, cgroup.container.name] = ContainerValues(values, limit)
     return found
 
 
@@ -54,18 +54,18 @@ def may_carry(container: NriContainer) -> bool:
     return container.path is not None and container.handler in HANDLERS
 
 
-def is_current(planned: PlannedContainer, container: NriContainer) -> bool:
+def is_current(planned: ContainerValues, container: NriContainer) -> bool:
     """Whether a plan was made with the resources that the kubelet sends: in a resize it may not be."""
     return planned.memory_limit == container.memory_limit
 
 
-def values_at_creation(planned: PlannedContainer, container: NriContainer) -> Unified:
+def values_at_creation(planned: ContainerValues, container: NriContainer) -> Unified:
     """What to set in a container that is being created."""
     return {file: one for file, one in planned.values.items() if file not in container.unified}
 
 
 def values_to_change(
-    planned: PlannedContainer | None,
+    planned: ContainerValues | None,
     policy: GuestPolicy,
     container: NriContainer,
     ours: Mapping[str, str | None],

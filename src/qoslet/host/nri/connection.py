@@ -81,7 +81,7 @@ class Connection:
         try:
             response = pb.Response.FromString(answer)
         except DecodeError as error:
-            raise CannotDo(f"the answer is no message: {error}", where=method) from None
+            raise CannotDo(f"the answer cannot be read: {error}", where=method) from None
         if response.status.code:
             raise CannotDo(shown(response.status.message, 300) or "refused", where=method)
         return response.payload
