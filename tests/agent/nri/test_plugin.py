@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import BATCH, NriPlugin
-from qoslet.agent.nri.plugin_loop import PluginReconciler, PluginParts
+from qoslet.agent.nri.plugin_loop import PluginParts, PluginReconciler
 from qoslet.core.guest.nri_container import NriContainer, NriUpdate
 from qoslet.core.guest.nri_values import planned_containers
 from qoslet.core.guest.policy import GuestPolicy

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import NriPlugin
-from qoslet.agent.nri.plugin_loop import PluginReconciler, PluginParts
+from qoslet.agent.nri.plugin_loop import PluginParts, PluginReconciler
 from qoslet.app.agent.service import Log, log_on_stderr
 from qoslet.app.guest.machine import location_of
 from qoslet.app.guest.run import GuestOptions, inputs_of
