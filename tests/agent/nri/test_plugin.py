@@ -123,7 +123,8 @@ class World:
         self.journal, self.surface, self.link = Journal(), Surface(), Link(self)
         self.usage: dict[str, int] = {}
         self.containers: dict[str, NriContainer] = {}
-        self.planned = PlannedValues(lambda: None, 0.05)
+        self.wakes = 0
+        self.planned = PlannedValues(self.wake, 0.05)
         self.plugin = NriPlugin(
             self.planned, self.journal, lambda path: self.usage.get(path, 0), self.surface.log
         )
@@ -131,6 +132,9 @@ class World:
             self.plugin, self.planned, self.source, self.link, Clock(), self.surface
         )
         self.loop = PluginReconciler(parts)
+
+    def wake(self) -> None:
+        self.wakes += 1
 
     def container(self, pod: str, number: int = 0, **unified: str) -> NriContainer:
         id = f"{pod}{number}"
@@ -237,6 +241,8 @@ def test_containers_that_exist_are_changed_in_batches() -> None:
     for number in range(11):
         world.container("a", number)
     world.link.fails = frozenset({"a3", "a7"})
+    world.loop.turn()
+    assert world.wakes == 1, "the loop goes on with the rest at once"
     for _ in range(9):
         world.loop.turn()
     assert sorted(one.id for one in world.link.updates) == sorted(world.containers)

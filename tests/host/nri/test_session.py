@@ -80,7 +80,6 @@ def test_it_registers_and_takes_the_events_that_it_needs(bench: Bench) -> None:
     request = pb.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.24")
     answer = bench.runtime.rpc("Configure", request, pb.ConfigureResponse)
     assert answer == pb.ConfigureResponse(events=0b100_1000_1001)
-    assert bench.session.runtime == "containerd 1.7.24"
 
 
 def test_values_of_a_new_container_are_sent_as_unified(bench: Bench) -> None:

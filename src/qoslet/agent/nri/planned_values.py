@@ -20,7 +20,7 @@ class PlannedValues:
         self.policy = GuestPolicy()
         self.answers_updates = True
         """Whether an answer may change what the kubelet sends: runtimes lose the swap limit then."""
-        self._wake = wake
+        self.wake = wake
         self._wait_seconds = wait_seconds
         self._changed = threading.Condition()
         self._found: Mapping[ContainerKey, ContainerValues] = {}
@@ -32,7 +32,7 @@ class PlannedValues:
         with self._changed:
             self._asked += 1
             asked = self._asked
-        self._wake()
+        self.wake()
         return asked
 
     def asked(self) -> int:

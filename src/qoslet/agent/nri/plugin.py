@@ -63,6 +63,7 @@ class NriPlugin:
             self._journal.record(gone)
         updates = self.changes()
         self.changed(updates, frozenset())
+        self._planned.wake()
         return updates
 
     def pod_started(self) -> None:

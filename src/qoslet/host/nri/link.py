@@ -111,7 +111,7 @@ class NriLink:
             return line if is_new else ""
         self._session = session
         self._due_at = now + LONGEST_SECONDS
-        return f"registered with {session.runtime or 'the runtime'} at {self._path}"
+        return f"registered with the runtime at {self._path}"
 
     def _ended(self, over: threading.Event, why: str) -> None:
         """The connection is over."""

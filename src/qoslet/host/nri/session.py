@@ -73,8 +73,6 @@ class RuntimeSession:
         log: Callable[[str], None],
         ended: Callable[[str], None],
     ) -> None:
-        self.runtime = ""
-        """The runtime with its version, once it has said so."""
         self._root = root
         self._handler = handler
         self._log = log
@@ -135,8 +133,7 @@ class RuntimeSession:
         return answer
 
     def _configure(self, payload: bytes) -> Message:
-        asked = parsed(pb.ConfigureRequest, payload)
-        self.runtime = f"{asked.runtime_name} {asked.runtime_version}".strip()
+        parsed(pb.ConfigureRequest, payload)
         return pb.ConfigureResponse(events=_MASK)
 
     def _synchronize(self, payload: bytes) -> Message:
