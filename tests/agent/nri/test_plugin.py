@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from qoslet.core.reconcile.journal import Entry, JournalState
 from qoslet.errors import CannotDo
 from tests.agent.guest.beside import KUBEPODS, MIB, PROTECT, Source, kubelet_pod, policy
 
+BEGINS = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
 VALUES = {"memory.min": "0", "memory.low": str(64 * MIB), "memory.high": "248299520"}
 
 
@@ -122,16 +123,19 @@ class World:
         self.source = Source([kubelet_pod(name) for name in pods])
         self.journal, self.surface, self.link = Journal(), Surface(), Link(self)
         self.usage: dict[str, int] = {}
+        self.holds: dict[str, dict[str, str]] = {}
         self.containers: dict[str, NriContainer] = {}
         self.wakes = 0
         self.planned = PlannedValues(self.wake, 0.05)
-        self.plugin = NriPlugin(
-            self.planned, self.journal, lambda path: self.usage.get(path, 0), self.surface.log
-        )
+        self.plugin = NriPlugin(self.planned, self.journal, self, self.surface.log)
         parts = PluginParts(
             self.plugin, self.planned, self.source, self.link, Clock(), self.surface
         )
         self.loop = PluginReconciler(parts)
+
+    def read(self, path: str, files: Iterable[str]) -> dict[str, str]:
+        found = {"memory.current": str(self.usage.get(path, 0)), **self.holds.get(path, {})}
+        return {file: found[file] for file in files if file in found}
 
     def wake(self) -> None:
         self.wakes += 1
@@ -219,10 +223,10 @@ def test_a_resize_is_answered_with_the_new_values() -> None:
     world.loop.turn()
     new = replace(one, unified=VALUES, memory_limit=512 * MIB)
     found = world.plugin.updated(new, {})
-    assert found.keys() == {"memory.low", "memory.high"}, "what is right is not sent again"
+    assert found.keys() == VALUES.keys(), "the runtime writes all of the spec again"
     assert found["memory.low"] == str(32 * MIB)
     assert world.files()["a0", "memory.low"] == str(32 * MIB)
-    assert world.plugin.updated(new, {"memory.low": "5"}).keys() == {"memory.high"}
+    assert world.plugin.updated(new, {"memory.low": "5"}).keys() == {"memory.min", "memory.high"}
     assert world.plugin.updated(replace(new, memory_limit=300 * MIB), {}) == {}
 
 
@@ -253,6 +257,33 @@ def test_containers_that_exist_are_changed_in_batches() -> None:
     assert len(world.link.updates) == count, "what is right or refused is not changed again"
 
 
+def test_what_is_right_is_left_and_what_was_there_is_given_back() -> None:
+    world = World("a", "b")
+    right, theirs = world.container("a"), world.container("b")
+    world.holds[right.path or ""] = dict(VALUES)
+    world.holds[theirs.path or ""] = {"memory.min": "0", "memory.low": "4096", "memory.high": "max"}
+    world.loop.turn()
+    [update] = world.link.updates
+    assert (update.id, set(update.unified)) == ("b0", {"memory.low", "memory.high"})
+    assert {name for name, _ in world.files()} == {"b0"}, "what was right is nobody's"
+    policy(world.source, mode="watch")
+    world.loop.turn()
+    assert dict(world.link.updates[-1].unified) == {"memory.low": "4096", "memory.high": "max"}
+    assert world.files() == {}
+
+
+def test_nothing_is_set_where_the_kubelet_sets_memory_qos_itself() -> None:
+    world = World("a")
+    node = world.source.plan.node
+    kubelet = replace(node.kubelet, feature_gates={"MemoryQoS": True})
+    world.source.plan = replace(world.source.plan, node=replace(node, kubelet=kubelet))
+    world.loop.turn()
+    assert world.plugin.created(world.container("a")) == {}
+    assert "the kubelet's own Memory QoS is on" in world.surface.lines[0]
+    world.loop.turn()
+    assert len(world.surface.lines) == 2, "said once, beside the registration"
+
+
 def test_a_limit_below_usage_is_left_to_the_agent() -> None:
     world = World("a")
     one = world.container("a")
@@ -269,7 +300,8 @@ def test_a_policy_that_names_nothing_gives_everything_back() -> None:
     world.loop.turn()
     policy(world.source, mode="watch")
     world.loop.turn()
-    assert dict(world.link.updates[-1].unified) == {"memory.low": "0", "memory.high": "max"}
+    assert dict(world.link.updates[-1].unified) == BEGINS
+    assert world.files() == {}
     assert world.plugin.created(world.container("a", 1)) == {}
 
 

@@ -96,8 +96,8 @@ class Bench:
             clock = WakingClock(self.signals, inputs.descriptors)
             clock.further.append(wakeup.descriptor)
             service = nri_run.PluginService(Log(self, "text"), Notifier({}), wakeup)  # type: ignore[arg-type]
-            usage = nri_run.CgroupUsage(str(self.folder))
-            with nri_run._parts(location, nri, inputs, wakeup, usage, clock, service) as parts:
+            cgroups = nri_run.CgroupFiles(str(self.folder))
+            with nri_run._parts(location, nri, inputs, wakeup, cgroups, clock, service) as parts:
                 PluginReconciler(parts).run(self.signals, keep=keep)
 
     def begin(self, *, keep: bool = True) -> FakeRuntime:
@@ -187,10 +187,12 @@ def test_a_runtime_that_restarts_and_an_end_that_gives_back(bench: Bench) -> Non
         containers=[pb.Container(id="c1", pod_sandbox_id="s", name="app", linux=linux)],
     )
     answer = again.rpc("Synchronize", request, pb.SynchronizeResponse)
-    assert answer == pb.SynchronizeResponse(), "all is as planned"
+    assert isinstance(answer, pb.SynchronizeResponse)
+    assert len(answer.update) == 1, "what its cgroup holds is not known"
     bench.end()
     [update] = again.updates
-    assert dict(update.linux.resources.unified) == {"memory.low": "0", "memory.high": "max"}
+    begins = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
+    assert dict(update.linux.resources.unified) == begins
     assert PluginValues(ROOT)().files == {}
 
 

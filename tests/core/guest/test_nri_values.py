@@ -10,10 +10,12 @@ from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import (
     ContainerValues,
     is_current,
+    kubelet_sets,
     may_carry,
     planned_containers,
     values_at_creation,
     values_to_change,
+    values_to_return,
 )
 from qoslet.core.guest.policy import GuestPolicy, governed
 from tests.agent.guest.beside import KUBEPODS, MIB, kubelet_pod, planned
@@ -69,37 +71,43 @@ def test_a_plan_that_was_made_with_another_limit_is_not_current() -> None:
     assert not is_current(PLANNED, replace(CONTAINER, memory_limit=None))
 
 
-def test_a_resize_changes_what_differs() -> None:
-    ours: dict[str, str | None] = {"memory.min": None, "memory.high": None}
-    old = replace(CONTAINER, unified={"memory.min": "7", "memory.high": VALUES["memory.high"]})
-    assert values_to_change(PLANNED, PROTECT, old, ours, 0) == {"memory.min": VALUES["memory.min"]}
-    assert values_to_change(PLANNED, PROTECT, replace(old, unified=VALUES), ours, 0) == {}
-    assert values_to_change(PLANNED, PROTECT, CONTAINER, {}, 0) == VALUES
-    theirs = replace(CONTAINER, unified={"memory.high": "9"})
-    found = values_to_change(PLANNED, PROTECT, theirs, {}, 0)
-    assert found == {"memory.min": VALUES["memory.min"]}, "another's key stays another's"
+def test_what_differs_is_changed() -> None:
+    holds = {"memory.min": "7", "memory.high": VALUES["memory.high"]}
+    assert values_to_change(PLANNED, holds, {}, 0) == {"memory.min": VALUES["memory.min"]}
+    assert values_to_change(PLANNED, VALUES, {}, 0) == {}
+    assert values_to_change(PLANNED, {}, {}, 0) == VALUES
+    assert values_to_change(None, holds, {}, 0) == {}
+    rounded = ContainerValues({"memory.low": "4097"}, None)
+    assert values_to_change(rounded, {"memory.low": "4096"}, {}, 0) == {}
 
 
 @pytest.mark.parametrize("usage", [None, 200 * MIB + 1])
 def test_a_limit_below_usage_is_left_to_the_agent(usage: int | None) -> None:
-    found = values_to_change(PLANNED, PROTECT, CONTAINER, {}, usage)
+    found = values_to_change(PLANNED, {}, {}, usage)
     assert found == {"memory.min": VALUES["memory.min"]}
-    assert values_to_change(PLANNED, PROTECT, CONTAINER, {}, 200 * MIB) == VALUES
+    assert values_to_change(PLANNED, {}, {}, 200 * MIB) == VALUES
+    assert values_to_change(None, {}, {"memory.high": "max"}, usage) == {"memory.high": "max"}
+    assert values_to_change(None, {}, {"memory.high": "4096"}, usage) == {}
 
 
 def test_what_the_policy_names_no_longer_is_given_back() -> None:
-    ours: dict[str, str | None] = {"memory.min": None, "memory.high": None}
-    old = replace(CONTAINER, unified=VALUES)
-    back = {"memory.min": "0", "memory.high": "max"}
-    assert values_to_change(None, GuestPolicy(), old, ours, None) == back
-    assert values_to_change(
-        PLANNED, replace(PROTECT, files=frozenset({"memory.min"})), old, ours, 0
-    ) == {"memory.high": "max"}
-    assert values_to_change(None, PROTECT, old, ours, 0) == {}, (
-        "a pod that lacks takes nothing back"
-    )
+    ours: dict[str, str | None] = {"memory.min": None, "memory.high": "8192"}
+    back = {"memory.min": "0", "memory.high": "8192"}
+    assert values_to_return(None, GuestPolicy(), ours) == back
+    only = replace(PROTECT, files=frozenset({"memory.min"}))
+    assert values_to_return(PLANNED, only, ours) == {"memory.high": "8192"}
+    assert values_to_return(None, PROTECT, ours) == {}, "a pod that lacks takes nothing back"
     bare = ContainerValues({}, 256 * MIB)
-    assert values_to_change(bare, PROTECT, old, ours, 0) == back, "Memory QoS is off now"
+    assert values_to_return(bare, PROTECT, ours) == back, "Memory QoS is off now"
+
+
+def test_the_kubelets_own_memory_qos_is_not_overwritten_at_creation() -> None:
+    plan = planned([kubelet_pod("a")], "qoslet")
+    assert not kubelet_sets(plan.node)
+    kubelet = replace(plan.node.kubelet, feature_gates={"MemoryQoS": True})
+    own = replace(plan, node=replace(plan.node, kubelet=kubelet))
+    assert kubelet_sets(own.node)
+    assert [one.values for one in planned_containers(own, PROTECT).values()] == [{}]
 
 
 def test_a_cgroups_path_is_read_as_it_is_written() -> None:

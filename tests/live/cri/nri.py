@@ -124,12 +124,10 @@ class NriNode:
         made = self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)
         self.sandboxes[name] = made.pod_sandbox_id, config
 
-    def create(self, pod: str, name: str, **unified: str) -> str:
+    def create(self, pod: str, name: str) -> str:
         """Create and start one container."""
         sandbox, config = self.sandboxes[pod]
         resources = _resources(self.pods[pod][name][1])
-        for file, value in unified.items():
-            resources.unified[file.replace("_", ".")] = value
         request = pb.CreateContainerRequest(
             pod_sandbox_id=sandbox,
             sandbox_config=config,

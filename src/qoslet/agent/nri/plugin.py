@@ -9,17 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from qoslet.agent.nri.planned_values import PlannedValues
-from qoslet.agent.nri.ports import ValuesJournal
+from qoslet.agent.nri.ports import CgroupValues, ValuesJournal
 from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, NriUpdate, Unified
 from qoslet.core.guest.nri_values import (
+    CARRIED,
     HIGH,
     MAX,
     may_carry,
     values_at_creation,
     values_to_change,
+    values_to_return,
 )
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.reconcile.journal import Entry, Released, Removed, Set
@@ -27,8 +29,14 @@ from qoslet.core.reconcile.journal import Entry, Released, Removed, Set
 BATCH = 4
 """Containers of one update: the runtime creates no container while it makes one."""
 
-Usage = Callable[[str], int | None]
-"""The bytes that a cgroup uses; None where that is not known."""
+_CURRENT = "memory.current"
+
+
+class KnownContainer(Struct, frozen=True):
+    """``holds``: what its files hold, as far as that is known."""
+
+    container: NriContainer
+    holds: Unified
 
 
 class NriPlugin:
@@ -38,23 +46,27 @@ class NriPlugin:
         self,
         planned: PlannedValues,
         journal: ValuesJournal,
-        usage: Usage,
+        cgroups: CgroupValues,
         log: Callable[[str], None],
     ) -> None:
         self.created_containers = self.set_containers = 0
         """Containers that were created, and those of them in which values were set."""
         self._planned = planned
         self._journal = journal
-        self._usage = usage
+        self._cgroups = cgroups
         self._log = log
         self._lock = threading.Lock()
-        self._known: dict[str, NriContainer] = {}
+        self._known: dict[str, KnownContainer] = {}
         self._refused: dict[str, Unified] = {}
 
     def synchronized(self, containers: Sequence[NriContainer]) -> Sequence[NriUpdate]:
         """Every container that there is; the first changes, the others come with the loop."""
-        known = {one.id: one for one in containers if may_carry(one)}
-        paths = {one.path for one in known.values()}
+        known = {
+            one.id: KnownContainer(one, self._cgroups.read(one.path or "", CARRIED))
+            for one in containers
+            if may_carry(one)
+        }
+        paths = {one.container.path for one in known.values()}
         with self._lock:
             self._known = known
             self._refused.clear()
@@ -80,9 +92,7 @@ class NriPlugin:
             self._log(f"nothing is set in {container}: no plan has it with these resources")
         else:
             values = values_at_creation(planned, container)
-        self._record(container, values)
-        with self._lock:
-            self._known[container.id] = replace(container, unified={**container.unified, **values})
+        self._keep(container, NO_VALUES, values)
         self.set_containers += bool(values)
         return values
 
@@ -94,14 +104,14 @@ class NriPlugin:
             # the loop changes it right after
             self._planned.ask()
             return NO_VALUES
+        holds = self._cgroups.read(container.path or "", CARRIED)
         planned, values = self._planned.current(container), NO_VALUES
         if planned is not None:
-            wanted = self._wanted(container, self._planned.policy)
+            # the runtime writes all of the spec again, also what is right in the cgroup
+            known = KnownContainer(container, NO_VALUES)
+            wanted = self._wanted(known, self._planned.policy).unified
             values = {file: value for file, value in wanted.items() if file not in taken}
-        self._record(container, values)
-        with self._lock:
-            unified = {**container.unified, **taken, **values}
-            self._known[container.id] = replace(container, unified=unified)
+        self._keep(container, holds, values)
         return values
 
     def removed(self, id: str) -> None:
@@ -109,8 +119,9 @@ class NriPlugin:
         with self._lock:
             known = self._known.pop(id, None)
             self._refused.pop(id, None)
-        if known is not None and known.path is not None and self._journal.values_of(known.path):
-            self._journal.record([Removed(known.path, done=True)])
+        path = None if known is None else known.container.path
+        if path is not None and self._journal.values_of(path):
+            self._journal.record([Removed(path, done=True)])
 
     def changes(self, policy: GuestPolicy | None = None) -> list[NriUpdate]:
         """The next containers to change, a batch at most; their values are in the journal. ``policy``:
@@ -118,12 +129,12 @@ class NriPlugin:
         found, entries = list[NriUpdate](), list[Entry]()
         with self._lock:
             known = list(self._known.values())
-        for container in known:
-            values = self._wanted(container, policy or self._planned.policy)
-            if not values or self._refused.get(container.id) == values:
+        for one in known:
+            update = self._wanted(one, policy or self._planned.policy)
+            if not update.unified or self._refused.get(update.id) == update.unified:
                 continue
-            entries += _entries(container, values)
-            found.append(NriUpdate(container.id, values))
+            entries += _entries(one, update.unified)
+            found.append(update)
             if len(found) == BATCH:
                 break
         if entries:
@@ -132,6 +143,7 @@ class NriPlugin:
 
     def changed(self, updates: Sequence[NriUpdate], failed: frozenset[str]) -> None:
         """What came of changes; one that was refused is not tried again as it is."""
+        given = list[Entry]()
         with self._lock:
             for one in updates:
                 known = self._known.get(one.id)
@@ -139,43 +151,41 @@ class NriPlugin:
                     continue
                 if one.id in failed:
                     self._refused[one.id] = one.unified
-                else:
-                    unified = {**known.unified, **one.unified}
-                    self._known[one.id] = replace(known, unified=unified)
-
-    def forget(self) -> int:
-        """Write down that what was given back is no longer ours; how many containers are left."""
-        with self._lock:
-            known = {one.path: one for one in self._known.values()}
-        left, given = 0, list[Entry]()
-        for path in self._journal.paths():
-            container = known.get(path)
-            if container is None or self._wanted(container, GuestPolicy()):
-                left += 1
-            else:
-                given += [Released(path, file) for file in self._journal.values_of(path)]
+                    continue
+                holds = {**known.holds, **one.unified}
+                self._known[one.id] = KnownContainer(known.container, holds)
+                path = known.container.path or ""
+                given += [Released(path, file) for file in sorted(one.returned)]
         if given:
             self._journal.record(given)
-        return left
 
-    def _wanted(self, container: NriContainer, policy: GuestPolicy) -> Unified:
+    def left(self) -> Sequence[str]:
+        """The cgroups of containers in which something is set."""
+        return self._journal.paths()
+
+    def _wanted(self, known: KnownContainer, policy: GuestPolicy) -> NriUpdate:
         """What differs in a container from what it should have, and can be set."""
-        path = container.path or ""
-        planned = self._planned.known(container) if policy.writable else None
-        ours = self._journal.values_of(path)
-        if planned is None and not ours:
-            return NO_VALUES
-        wanted = values_to_change(planned, policy, container, ours, 0)
-        if wanted.get(HIGH, MAX) == MAX:
-            return wanted
-        return values_to_change(planned, policy, container, ours, self._usage(path))
+        id, path = known.container.id, known.container.path or ""
+        planned = self._planned.known(known.container) if policy.writable else None
+        back = values_to_return(planned, policy, self._journal.values_of(path))
+        wanted = values_to_change(planned, known.holds, back, 0)
+        if wanted.get(HIGH, MAX) != MAX:
+            usage = self._cgroups.read(path, [_CURRENT]).get(_CURRENT, "0")
+            used = int(usage) if usage.isdecimal() else None
+            wanted = values_to_change(planned, known.holds, back, used)
+        return NriUpdate(id, wanted, frozenset(back) & frozenset(wanted))
 
-    def _record(self, container: NriContainer, values: Unified) -> None:
+    def _keep(self, container: NriContainer, before: Unified, values: Unified) -> None:
+        """Write down what is set in a container that holds ``before``, and know it."""
         if values:
-            self._journal.record(_entries(container, values))
+            self._journal.record(_entries(KnownContainer(container, before), values))
+        with self._lock:
+            holds = {**before, **values}
+            self._known[container.id] = KnownContainer(container, holds)
 
 
-def _entries(container: NriContainer, values: Unified) -> list[Entry]:
-    """The values of a container, for the journal. Without us each file would hold what the kernel
-    begins with, since the container's spec does not name it."""
-    return [Set(container.path or "", file, None, value) for file, value in values.items()]
+def _entries(known: KnownContainer, values: Unified) -> list[Entry]:
+    """The values of a container, for the journal, with what its files hold before: a new one what the
+    kernel begins with."""
+    path = known.container.path or ""
+    return [Set(path, file, known.holds.get(file), value) for file, value in values.items()]

@@ -12,7 +12,12 @@ from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import NriPlugin
 from qoslet.agent.nri.ports import PluginSurface, RuntimeLink
 from qoslet.agent.ports import Clock
-from qoslet.core.guest.nri_values import ContainerKey, ContainerValues, planned_containers
+from qoslet.core.guest.nri_values import (
+    ContainerKey,
+    ContainerValues,
+    kubelet_sets,
+    planned_containers,
+)
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.errors import CannotDo, QosletError
 
@@ -23,6 +28,9 @@ LONGEST_SECONDS = 60.0
 """Between two turns where nothing wakes the loop."""
 RETURN_SECONDS = 15.0
 """How long the end takes at most to give values back."""
+
+
+_KUBELET_SETS = "the kubelet's own Memory QoS is on: it has its values set at creation, the agent writes its own"
 
 
 class PluginParts(Struct, frozen=True):
@@ -91,6 +99,8 @@ class PluginReconciler:
             self._found = planned_containers(view.in_force, view.policy)
         parts.planned.answers_updates = view.plan.node.kubelet.swap_behavior in ("", "NoSwap")
         parts.planned.publish(self._found, view.policy, asked)
+        if kubelet_sets(view.plan.node) and view.policy.writable:
+            problems.append(_KUBELET_SETS)
         lines = (*view.notes, *problems)
         for line in lines:
             if line not in self._said:
@@ -131,7 +141,7 @@ class PluginReconciler:
         if not keep and parts.link.is_connected:
             while parts.clock.monotonic() < until and self._change(GuestPolicy()):
                 pass
-            left = parts.plugin.forget()
+            left = len(parts.plugin.left())
             if left:
                 line = f"values of {left} containers are left: qoslet release restores them"
                 parts.surface.log(line, wrong=True)

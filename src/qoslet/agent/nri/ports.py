@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from qoslet.core.guest.nri_container import NriUpdate
@@ -21,6 +21,13 @@ class ValuesJournal(Protocol):
 
     def record(self, entries: Sequence[Entry]) -> None:
         """Append entries. Raises QosletError; then nothing may be set."""
+
+
+class CgroupValues(Protocol):
+    """Reads files of cgroups, from several threads."""
+
+    def read(self, path: str, files: Iterable[str]) -> dict[str, str]:
+        """What those of the files hold that can be read."""
 
 
 class RuntimeLink(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -116,7 +116,7 @@ def run(options: GuestOptions, nri: NriOptions) -> None:
             clock.longest = notifier.watchdog_seconds / 4
         service = PluginService(log, notifier, wakeup)
         made = partial(_parts, location, nri, inputs, wakeup)
-        parts = rest.enter_context(made(CgroupUsage(mount), clock, service))
+        parts = rest.enter_context(made(CgroupFiles(mount), clock, service))
         PluginReconciler(parts).run(signals, keep=options.keep, seconds=options.seconds)
 
 
@@ -126,7 +126,7 @@ def _parts(
     nri: NriOptions,
     inputs: NodeInputs,
     wakeup: Wakeup,
-    usage: CgroupUsage,
+    cgroups: CgroupFiles,
     clock: WakingClock,
     service: PluginService,
 ) -> Iterator[PluginParts]:
@@ -137,25 +137,23 @@ def _parts(
     root, state = location.root, state_directory(os.environ, os.geteuid())
     planned = PlannedValues(wakeup)
     with closing(PluginJournal(root, state)) as journal:
-        plugin = NriPlugin(planned, journal, usage, service.warn)
+        plugin = NriPlugin(planned, journal, cgroups, service.warn)
         path = nri.socket or SOCKET
         link = NriLink(path, root, nri.index, plugin, service.warn, wakeup)
         with closing(link):
             yield PluginParts(plugin, planned, inputs, link, clock, service)
 
 
-class CgroupUsage:
-    """The memory that a cgroup below a mount of cgroup v2 uses."""
+class CgroupFiles:
+    """Matches ``agent.nri.ports.CgroupValues``, below a mount of cgroup v2."""
 
     def __init__(self, mount: str) -> None:
         self._mount = mount
 
-    def __call__(self, path: str) -> int | None:
-        """In bytes; None where it cannot be read, 0 where there is no such cgroup yet."""
-        found = text(f"{self._mount}{path}/memory.current")
-        if found is not None and found.strip().isdecimal():
-            return int(found)
-        return None if os.path.isdir(f"{self._mount}{path}") else 0
+    def read(self, path: str, files: Iterable[str]) -> dict[str, str]:
+        """What those of the files hold that can be read."""
+        found = {file: text(f"{self._mount}{path}/{file}") for file in files}
+        return {file: value.strip() for file, value in found.items() if value is not None}
 
 
 def needs_v2(location: TreeLocation) -> str:

@@ -20,7 +20,8 @@ Unified = Mapping[str, str]
 class NriContainer(Struct, frozen=True):
     """``uid`` and ``pod`` (namespace/name) are of its pod, ``path`` is its cgroup (None: not below the
     kubelet's tree, or not readable), ``handler`` the runtime handler of its pod. ``memory_limit`` in
-    bytes, None without one. ``unified`` is what the container's spec has, of whoever set it."""
+    bytes, None without one. ``unified`` is what plugins that were asked before have set: runtimes do not tell what
+    the spec has otherwise."""
 
     id: str
     uid: str
@@ -37,7 +38,8 @@ class NriContainer(Struct, frozen=True):
 
 
 class NriUpdate(Struct, frozen=True):
-    """Values for a container that exists."""
+    """Values for a container that exists; ``returned`` are files that are given back with it."""
 
     id: str
     unified: Unified
+    returned: frozenset[str] = frozenset()

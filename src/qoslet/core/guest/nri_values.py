@@ -1,7 +1,7 @@
 """What a plugin of the runtime sets in containers: the values that the agent would write there.
 
-Only where nothing can be refused by it: a key that is in the container's spec is another's (the
-kubelet's, or a plugin's that was asked before, and two plugins with one key fail a creation).
+Only where nothing can be refused by it: two plugins that set one key fail the creation, so a key that
+is in a request already is left.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, Unified
 from qoslet.core.guest.policy import GuestPolicy, writable_settings
+from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Plan
 
 CARRIED = frozenset({"memory.min", "memory.low", "memory.high", "memory.oom.group"})
@@ -33,16 +35,24 @@ class ContainerValues(Struct, frozen=True):
     memory_limit: int | None = None
 
 
+def kubelet_sets(node: Node) -> bool:
+    """Whether the kubelet sends ``unified`` of its own."""
+    return node.gate("MemoryQoS")
+
+
 def planned_containers(plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, ContainerValues]:
-    """The containers of a plan on cgroup v2; none on v1, whose runtimes know no ``unified``."""
+    """The containers of a plan on cgroup v2, with what is to be set: nothing where the kubelet sets
+    Memory QoS itself, as no runtime tells what it sends, which would have to be given back. None on
+    v1, whose runtimes know no ``unified``."""
     if plan.node.hierarchy == "v1":
         return {}
+    carried = frozenset() if kubelet_sets(plan.node) else CARRIED
     found = dict[ContainerKey, ContainerValues]()
     for cgroup in plan.cgroups:
         if cgroup.level != "container" or cgroup.pod is None or cgroup.container is None:
             continue
         rows = writable_settings(cgroup, "container", policy)
-        values = {row.file: row.value for row in rows if row.file in CARRIED}
+        values = {row.file: row.value for row in rows if row.file in carried}
         limits = [row.value for row in cgroup.settings if row.file == "memory.max"]
         limit = int(limits[0]) if limits and limits[0] != MAX else None
         found[cgroup.pod.uid, cgroup.container.name] = ContainerValues(values, limit)
@@ -66,32 +76,38 @@ def values_at_creation(planned: ContainerValues, container: NriContainer) -> Uni
 
 def values_to_change(
     planned: ContainerValues | None,
-    policy: GuestPolicy,
-    container: NriContainer,
-    ours: Mapping[str, str | None],
+    holds: Unified,
+    back: Unified,
     usage: int | None,
 ) -> Unified:
-    """What to set in a container that runs, whose spec has ``container.unified``. ``planned`` None: its
-    pod is not known. ``ours`` are files that were set before, with what they would hold otherwise
-    (None: what the kernel begins with); those that the policy names no longer hold that again.
-    ``usage`` in bytes: a ``memory.high`` below it is left to the agent, since the runtime would wait
-    in the kernel for memory to be reclaimed, and all creations of containers with it."""
-    values = NO_VALUES if planned is None else planned.values
+    """What to set in a container that exists, whose files hold ``holds`` as far as is known; ``back``
+    is from ``values_to_return``. ``planned`` None: its pod is not known. ``usage`` in bytes: a
+    ``memory.high`` below it is left to the agent, since the runtime would wait in the kernel for
+    memory to be reclaimed, and all creations of containers with it."""
     wanted = {
         file: value
-        for file, value in values.items()
-        if file in ours or file not in container.unified
+        for file, value in (NO_VALUES if planned is None else planned.values).items()
+        if not (file in holds and same(file, value, holds[file]))
     }
+    return {
+        file: value for file, value in {**wanted, **back}.items() if not _blocks(file, value, usage)
+    }
+
+
+def values_to_return(
+    planned: ContainerValues | None, policy: GuestPolicy, ours: Mapping[str, str | None]
+) -> Unified:
+    """What files hold again that were set and are not to be any more: the policy names them no
+    longer, or the plan of their pod has none. ``ours`` are those that were set, with what they would
+    hold otherwise (None: what the kernel begins with). They are sent whatever they hold: the runtime
+    writes what it was sent last with each change."""
+    back = dict[str, str]()
     for file, before in ours.items():
-        is_kept = file in policy.writable and (planned is None or file in values)
+        is_kept = file in policy.writable and (planned is None or file in planned.values)
         value = released(file, "v2") if before is None else before
         if not is_kept and value is not None:
-            wanted[file] = value
-    return {
-        file: value
-        for file, value in wanted.items()
-        if container.unified.get(file) != value and not _blocks(file, value, usage)
-    }
+            back[file] = value
+    return back
 
 
 def _blocks(file: str, value: str, usage: int | None) -> bool:
