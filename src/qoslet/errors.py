@@ -94,3 +94,8 @@ class CannotDo(QosletError):
     """The machine lacks something: rights, a controller, a mount, a program."""
 
     exit_code = EXIT_CANNOT
+
+
+def reason_of(error: QosletError) -> str:
+    """Where it failed and how, without what to do."""
+    return f"{error.where}: {error.message}" if error.where else error.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,54 @@ def test_pages_that_expire_and_servers_that_are_busy(api: FakeApi, tmp_path: Pat
     with pytest.raises(CannotDo):
         list(ListPages(session, "/api/v1/pods", pause=pauses.append))
     session.close()
+
+
+@needs_client
+@pytest.mark.parametrize(("server", "said"), [("https://127.0.0.1:1", "connection refused")])
+def test_a_server_that_is_not_there_is_given_up_within_seconds(
+    tmp_path: Path, server: str, said: str
+) -> None:
+    config = str(FakeApi(ApiModel()).kubeconfig(tmp_path, server=server))
+    began = time.monotonic()
+    done = run("fleet", "--kubeconfig", config, folder=tmp_path)
+    assert time.monotonic() - began < 20
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"qoslet: {server}: {said}: nothing listens there (")
+    assert done.stderr.count("\n") == 1
+
+
+@needs_client
+def test_a_failure_is_shown_while_it_is_tried_again(api: FakeApi, tmp_path: Path) -> None:
+    shown: list[str] = []
+    session = open_session(ClusterAccess(str(api.kubeconfig(tmp_path))))
+    api.faults.extend([503, "half", ""])
+    tell = lambda what, done, whole: shown.append(f"{what} {done} {whole}")  # noqa: E731
+    pages = ListPages(session, "/api/v1/pods", progress=tell, pause=lambda _: None)
+    assert len(list(pages)) == 4
+    session.close()
+    place = f"https://127.0.0.1:{api.port}"
+    assert [one for one in shown if "again" in one] == [
+        one for one in shown if one.startswith(f"{place}: ")
+    ]
+    assert "no; trying again in" in shown[1]
+    assert "; trying again in" in shown[3]
+    assert shown[-2:] == ["reading pods 1500 None", "reading pods 2000 2000"]
+
+
+@needs_client
+def test_what_is_no_api_server_is_asked_once(api: FakeApi, tmp_path: Path) -> None:
+    config = str(api.kubeconfig(tmp_path))
+    api.pages["/api/v1/nodes"] = b"{}"
+    done = run("fleet", "--kubeconfig", config, folder=tmp_path)
+    assert "answers something else than a list (is it an API server?" in done.stderr
+    assert len(api.requests) == 1
+
+
+@needs_client
+def test_a_certificate_that_is_not_looked_at_is_no_warning(api: FakeApi, tmp_path: Path) -> None:
+    named = {"insecure-skip-tls-verify": True, "certificate-authority": None}
+    done = run("fleet", "--kubeconfig", str(api.kubeconfig(tmp_path, **named)), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(is_installed(), reason="the Kubernetes client is installed")

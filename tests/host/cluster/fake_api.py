@@ -65,7 +65,7 @@ class FakeApi:
         token_file: Path | None = None,
         *,
         embedded: bool = False,
-        **cluster: str,
+        **cluster: object,
     ) -> Path:
         """A kubeconfig for it, with the token in a file."""
         user = {"tokenFile": str(token_file)} if token_file is not None else {"token": self.token}
@@ -75,6 +75,7 @@ class FakeApi:
             "tls-server-name": "n1",
             **cluster,
         }
+        named = {field: value for field, value in named.items() if value is not None}
         if embedded:
             data = base64.b64encode((CERTIFICATES / "ca.pem").read_bytes()).decode()
             del named["certificate-authority"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.fleet.splitter import Batch, ItemSplitter
 from qoslet.errors import BadInput
 from qoslet.host.cluster.client_library import open_session
-from qoslet.host.cluster.list_pages import PAGE_SIZE, ListPages
+from qoslet.host.cluster.list_pages import ListPages
 
 if TYPE_CHECKING:
     from qoslet.host.cluster.client_library import ClusterAccess
@@ -23,12 +23,11 @@ def cluster_items(
     session = open_session(access)
     try:
         for path in _PATHS:
-            pages = ListPages(session, path)
+            pages = ListPages(session, path, progress=progress)
             where = f"{session.server}{path}"
             splitter = ItemSplitter(where)
-            for number, page in enumerate(pages, 1):
+            for page in pages:
                 yield from splitter.feed(page + b"\n")
-                progress(f"reading {path.rpartition('/')[2]}", number * PAGE_SIZE, None)
             yield from splitter.finish()
             if pages.inconsistent:
                 message = "was too large to be read at once: its last pages are younger"

@@ -7,16 +7,17 @@ objects of every field.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.cluster.session import NoResponse
+from qoslet.host.cluster.network_faults import no_response
 
 HINT = "pip install 'qoslet[cluster]'"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -81,6 +82,10 @@ def open_session(access: ClusterAccess) -> LibrarySession:
                 persist_config=False,
             )
         configuration.keep_alive = True
+        if not configuration.verify_ssl:
+            # whoever wrote the kubeconfig knows, and kubectl does not say it either
+            urllib3 = import_module("urllib3")
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         made = client.ApiClient(configuration)
     except config.ConfigException as error:
         hint = "kubectl config get-contexts"
@@ -115,7 +120,7 @@ class LibraryResponse:
             try:
                 chunk = self._response.read1(_CHUNK)
             except Exception as error:  # noqa: BLE001 - urllib3's, ssl's and the socket's
-                raise NoResponse(_why(error), where=self._server) from None
+                raise no_response(error, self._server) from None
             if not chunk:
                 return
             yield bytes(chunk)
@@ -143,6 +148,17 @@ class LibrarySession:
     def server(self) -> str:
         """The address of the API server."""
         return str(self._configuration.host)
+
+    def reach(self) -> None:
+        """Connect once, where no proxy stands between. Raises NoResponse."""
+        if self._configuration.proxy:
+            return
+        parts = urlsplit(self.server)
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+        try:
+            socket.create_connection((parts.hostname or "", port), _CONNECT_SECONDS).close()
+        except (OSError, ValueError) as error:
+            raise no_response(error, self.server) from None
 
     def get(
         self, path: str, query: Mapping[str, str], *, silence_seconds: float, accept: str = ""
@@ -186,7 +202,7 @@ class LibrarySession:
                 timeout=_timeout(silence_seconds),
             )
         except Exception as error:  # noqa: BLE001 - urllib3's, ssl's, and files that are read again
-            raise NoResponse(_why(error), where=self.server) from None
+            raise no_response(error, self.server) from None
         return LibraryResponse(response, self.server)
 
     def close(self) -> None:
@@ -201,13 +217,3 @@ class LibrarySession:
 
 def _timeout(silence_seconds: float) -> Any:
     return import_module("urllib3").Timeout(connect=_CONNECT_SECONDS, read=silence_seconds)
-
-
-def _why(error: Exception) -> str:
-    """An error of the network in one line, without the addresses of objects."""
-    name = type(error).__name__
-    cause = getattr(error, "reason", None) or error
-    text = str(cause).rpartition(": ")[2] if "object at 0x" in str(cause) else str(cause)
-    if "timed out" in text or "Timeout" in name:
-        return "the API server does not answer in time"
-    return shown(text or name, 200)

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from threading import Event, Lock, Thread
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from msgspec import Struct
 from qoslet.core.api.schema import shown
 from qoslet.core.node.cluster.messages import LONGEST_LINE, status_of
 from qoslet.core.node.cluster.pod_reflector import PATH, PodReflector, Request
-from qoslet.errors import QosletError
+from qoslet.errors import QosletError, reason_of
 from qoslet.host.cluster.session import (
     NoResponse,
     OpenSession,
@@ -104,20 +105,31 @@ class FollowedPods:
             os.close(self.descriptor)
 
     def _run(self) -> None:
+        self._try(self._knock)
         while not self._stopping.is_set():
             request = self._reflector.next_request(self._chance())
             if self._stopping.wait(request.wait * self._scale):
                 break
-            try:
-                self._perform(request)
-            except QosletError as error:
-                self._reflector.broken(error.message)
-                self._end_session()
-            except Exception as error:  # noqa: BLE001 - a thread that ends would leave an old set as if it were true
-                self._reflector.broken(f"{type(error).__name__}: {shown(str(error), 120)}")
-                self._end_session()
-            self._publish()
+            self._try(partial(self._perform, request))
         self._end_session()
+
+    def _try(self, act: Callable[[], object]) -> None:
+        """Do it, and show what came of it."""
+        try:
+            act()
+        except QosletError as error:
+            self._reflector.broken(reason_of(error))
+            self._end_session()
+        except Exception as error:  # noqa: BLE001 - a thread that ends would leave an old set as if it were true
+            self._reflector.broken(f"{type(error).__name__}: {shown(str(error), 120)}")
+            self._end_session()
+        self._publish()
+
+    def _knock(self) -> None:
+        """Connect at once, so that a server that is not there is told: the first list waits, so that
+        nodes that start together do not ask together."""
+        self._session = self._open()
+        self._session.reach()
 
     def _perform(self, request: Request) -> None:
         """Send a request, and tell the reflector what comes. Raises QosletError."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.api.schema import DECODE_ERRORS
-from qoslet.core.node.cluster.messages import Status, status_of
+from qoslet.core.node.cluster.messages import Status, refusal, status_of
 from qoslet.core.node.cluster.retries import wait_seconds
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.session import NoResponse, ReadLimits, Session, body_of
@@ -19,10 +19,20 @@ from qoslet.host.cluster.session import NoResponse, ReadLimits, Session, body_of
 PAGE_SIZE = 500
 _TRIES = 5
 _RETRIED = (429, 500, 502, 503, 504)
+_SHARE = 0.25
+"""Of the waits of agents: somebody looks at a screen, and no thousand others ask at the same time."""
+_FIRST_TRIES = 3
+_FIRST_PAUSE_SECONDS = 1.0
+_FIRST_SECONDS = 4.0
+"""A server of which nothing was ever heard is given up soon: its address may be wrong."""
+
+ListProgress = Callable[[str, int, int | None], object]
+"""Is told what is being done, how many items are read, and how many there are."""
 
 
 class _Metadata(Struct):
     next: str = msgspec.field(default="", name="continue")
+    remaining: int = msgspec.field(default=0, name="remainingItemCount")
 
 
 class _ListPage(Struct):
@@ -42,65 +52,102 @@ class ListPages:
         path: str,
         *,
         limits: ReadLimits | None = None,
+        progress: ListProgress = lambda what, done, whole: None,
         pause: Callable[[float], Any] = time.sleep,
         chance: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session, self._path = session, path
+        self._kind = path.rpartition("/")[2]
         self._limits = limits or ReadLimits(120.0)
-        self._pause, self._chance = pause, chance
+        self._progress = progress
+        self._pause, self._chance, self._clock = pause, chance, clock
+        self._was_heard = False
         self.inconsistent = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Each page. Raises CannotDo where it is not to be had."""
-        token, failures = "", 0
+        token, failures, done = "", 0, 0
+        began = self._clock()
         while True:
+            self._progress(f"reading {self._kind}", done, None)
             query = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
             found = self._page(query)
-            if isinstance(found, Status):
-                if found.code == 410 and found.next and found.next != token:
-                    token, self.inconsistent = found.next, True
-                    continue
+            if isinstance(found, Status) and found.code == 410 and found.next not in ("", token):
+                token, self.inconsistent = found.next, True
+                continue
+            if isinstance(found, Status | NoResponse):
                 failures += 1
-                if failures >= _TRIES or found.code not in (0, *_RETRIED):
-                    raise self._refused(found)
-                self._pause(wait_seconds(failures, self._chance(), found.retry_seconds))
+                seconds = self._wait(found, failures, self._clock() - began)
+                reason = found.message or f"it answers {getattr(found, 'code', '')}"
+                again = f"{self._session.server}: {reason}; trying again in {seconds:.0f} s"
+                self._progress(again, 0, None)
+                self._pause(seconds)
                 continue
             failures = 0
-            token, body = found
+            head, body = found
+            done += PAGE_SIZE
+            self._progress(f"reading {self._kind}", done, done + head.remaining)
             yield body
+            token = head.next
             if not token:
                 return
 
-    def _page(self, query: dict[str, str]) -> tuple[str, bytes] | Status:
-        """A page with what asks for the next; the status of a refusal, of code 0 where the network
-        failed."""
+    def _wait(self, found: Status | NoResponse, failures: int, seconds: float) -> float:
+        """How long to wait after so many failures in a row and ``seconds``. Raises CannotDo where it is
+        given up."""
+        if isinstance(found, Status):
+            if failures >= _TRIES or found.code not in _RETRIED:
+                raise self._refused(found)
+            return wait_seconds(failures, self._chance() * _SHARE, found.retry_seconds)
+        tries = _TRIES if self._was_heard else _FIRST_TRIES
+        if failures >= tries or not (self._was_heard or seconds < _FIRST_SECONDS):
+            raise CannotDo(found.message, where=self._session.server, hint=found.hint)
+        if not self._was_heard:
+            return _FIRST_PAUSE_SECONDS
+        return wait_seconds(failures, self._chance() * _SHARE)
+
+    def _page(self, query: dict[str, str]) -> tuple[_Metadata, bytes] | Status | NoResponse:
+        """A page and what it says of the next; the status of a refusal; what kept it from being read.
+        Raises CannotDo for what is no list."""
         try:
             response = self._session.get(
                 self._path, query, silence_seconds=self._limits.silence_seconds
             )
+            self._was_heard = True
             try:
-                body = body_of(response, self._limits, time.monotonic)
+                body = body_of(response, self._limits, self._clock)
                 if response.status != 200:
                     return status_of(response.status, body, response.retry_seconds)
             finally:
                 response.close()
             head = msgspec.json.decode(body, type=_ListPage)
         except NoResponse as error:
-            return Status(0, message=error.message)
+            return error
         except DECODE_ERRORS:
-            return Status(0, message="it answers something else than a list")
+            raise self._no_list("something else than a list") from None
         if not head.kind.endswith("List"):
-            return Status(0, message=f"it answers a {head.kind}, not a list")
-        return head.metadata.next, body
+            raise self._no_list(f"a {head.kind}, not a list")
+        return head.metadata, body
+
+    @property
+    def _where(self) -> str:
+        return f"{self._session.server}{self._path}"
+
+    def _no_list(self, what: str) -> CannotDo:
+        hint = "is it an API server? kubectl config view --minify"
+        return CannotDo(f"answers {what}", where=self._where, hint=hint)
 
     def _refused(self, status: Status) -> CannotDo:
-        where = f"{self._session.server}{self._path}"
-        kind = self._path.rpartition("/")[2]
+        hint = ""
         if status.code == 401:
-            hint = "log in again as for kubectl"
-            return CannotDo("the credentials are not valid", where=where, hint=hint)
+            return CannotDo(
+                "answers 401: the credentials are not valid",
+                where=self._where,
+                hint="log in again as for kubectl",
+            )
         if status.code == 403:
-            message = status.message or f"may not list {kind}"
-            return CannotDo(message, where=where, hint=f"grant list on {kind}")
-        said = status.message or status.reason or "no reason given"
-        return CannotDo(f"answers {status.code}: {said}" if status.code else said, where=where)
+            hint = f"grant list on {self._kind}"
+        elif status.code not in _RETRIED:
+            hint = "is it an API server? kubectl config view --minify"
+        return CannotDo(refusal(status), where=self._where, hint=hint)

@@ -21,7 +21,7 @@ from qoslet.core.node.cluster.pod_eviction import (
     PodEviction,
     Reply,
 )
-from qoslet.errors import QosletError
+from qoslet.errors import QosletError, reason_of
 from qoslet.host.cluster.session import OpenSession, ReadLimits, Session, body_of
 
 _LEAST_SECONDS = 1.0
@@ -156,7 +156,7 @@ class _Requests:
                 response.close()
         except QosletError as error:
             self.close()
-            return Reply(0, fault=error.message)
+            return Reply(0, fault=reason_of(error))
 
     def close(self) -> None:
         """Close the session; the next request opens another one."""

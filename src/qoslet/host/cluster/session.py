@@ -43,6 +43,9 @@ class Session(Protocol):
     def server(self) -> str:
         """Its address, for messages."""
 
+    def reach(self) -> None:
+        """Connect once, and send nothing. Raises NoResponse."""
+
     def get(
         self, path: str, query: Mapping[str, str], *, silence_seconds: float, accept: str = ""
     ) -> Response:
@@ -76,7 +79,7 @@ def body_of(response: Response, limits: ReadLimits, clock: Callable[[], float]) 
         parts.append(chunk)
         size += len(chunk)
         if size > limits.size:
-            raise NoResponse(f"the API server answers with more than {limits.size >> 20} MiB")
+            raise NoResponse(f"it answers with more than {limits.size >> 20} MiB")
         if clock() > until:
-            raise NoResponse(f"the API server does not finish its answer in {limits.seconds:g} s")
+            raise NoResponse(f"it does not finish its answer in {limits.seconds:g} s")
     return b"".join(parts)

@@ -134,7 +134,7 @@ def test_an_outage_of_all_keeps_what_was_known(sources: Sources) -> None:
     after = sources.later(300.0)
     assert (after.pods, after.version) == (before.pods, before.version)
     assert not after.complete
-    assert after.reason == "kubelet: down; api: down; cri: down"
+    assert after.reason == "kubelet, api, cri: down"
 
 
 def test_another_source_with_fewer_pods_is_believed_the_second_time(sources: Sources) -> None:

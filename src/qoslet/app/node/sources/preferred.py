@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from qoslet.app.node.sources.reader import PodReader, Seen, uids_of
 from qoslet.core.node.cluster.retries import wait_seconds
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import CannotDo, QosletError, reason_of
 
 if TYPE_CHECKING:
     from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
@@ -27,6 +27,7 @@ SETTLE_SECONDS = 10.0
 USUAL_SECONDS = 60.0
 """How long it is usual that a source lacks pods that were known or run: each pod that is removed is
 read twice, and ends after a grace period, which is 30 s where nobody sets it."""
+_HINT = "take another source with --pods-from"
 
 
 class _Candidate(Struct):
@@ -67,7 +68,7 @@ class PreferredPods:
     def poll(self) -> PodsReading:
         """The latest reading. Raises CannotDo while nothing was ever read."""
         now = self._clock()
-        reasons: list[str] = []
+        reasons: dict[str, list[str]] = {}
         chosen, partial = None, None
         for candidate in self._candidates:
             seen = self._ask(candidate, now)
@@ -76,17 +77,18 @@ class PreferredPods:
                 break
             if seen is not None and partial is None:
                 partial = candidate
-            reasons.append(f"{candidate.reader.source}: {candidate.why or 'lacks pods'}")
+            reasons.setdefault(candidate.why or "lacks pods", []).append(candidate.reader.source)
         for candidate in self._candidates:
             if candidate not in (chosen, self._used) and self._is_after(candidate, chosen):
                 candidate.reader.rest()
                 candidate.seen, candidate.due = None, 0.0
         if chosen is None:
             chosen = self._instead(partial)
+        reason = "; ".join(f"{', '.join(sources)}: {why}" for why, sources in reasons.items())
         if chosen is None or chosen.seen is None:
-            return self._kept("; ".join(reasons), is_settling=self._is_usual())
+            return self._kept(reason, is_settling=self._is_usual())
         self._used = chosen
-        return self._take(chosen, chosen.seen, "; ".join(reasons))
+        return self._take(chosen, chosen.seen, reason)
 
     def _is_after(self, candidate: _Candidate, chosen: _Candidate | None) -> bool:
         """Whether it was not asked, since a better one answered."""
@@ -108,7 +110,7 @@ class PreferredPods:
         except QosletError as error:
             candidate.seen = None
             candidate.failures += 1
-            candidate.why = f"{error.where}: {error.message}" if error.where else error.message
+            candidate.why = reason_of(error)
             candidate.due = now + wait_seconds(candidate.failures, self._chance())
             return None
         candidate.failures, candidate.why = 0, candidate.seen.note
@@ -124,8 +126,7 @@ class PreferredPods:
     def _kept(self, reason: str, *, is_settling: bool = False) -> PodsReading:
         """The last reading, of which nothing is sure any more."""
         if self._last is None:
-            hint = "give --pods-from, or grant what lacks"
-            raise CannotDo("the pods of this node cannot be read", where=reason, hint=hint)
+            raise CannotDo(f"the pods of this node cannot be read: {reason}", hint=_HINT)
         self._last = replace(self._last, complete=False, reason=reason, is_settling=is_settling)
         return self._last
 

@@ -157,6 +157,14 @@ def status_of(code: int, body: bytes, retry_seconds: float = 0.0) -> Status:
     return msgspec.structs.replace(found, code=code, retry_seconds=retry)
 
 
+def refusal(status: Status) -> str:
+    """What the server answers, as the rest of a sentence about it."""
+    said = status.message or status.reason
+    if said:
+        return f"answers {status.code}: {said}"
+    return f"answers {status.code} and no reason, as a proxy or another server does"
+
+
 def _said(status: _Status) -> Status:
     details = status.details or _Details()
     causes = frozenset(one.reason for one in details.causes or ())

@@ -31,7 +31,7 @@ from qoslet.core.node.cluster.eviction_rules import (
     selector_of,
     workload_of,
 )
-from qoslet.core.node.cluster.messages import Malformed, status_of
+from qoslet.core.node.cluster.messages import Malformed, refusal, status_of
 
 DEADLINE_SECONDS = 30.0
 """How long an eviction is tried."""
@@ -276,8 +276,7 @@ def _failed(reply: Reply, right: str) -> _Step:
     if not reply.code:
         return _Again(reply.fault or "the API server does not answer")
     status = status_of(reply.code, reply.body, reply.retry_seconds)
-    said = status.message or status.reason or "no reason given"
-    text = f"the API server answers {reply.code}: {said}"
+    text = f"the API server {refusal(status)}"
     if reply.code == 403:
         return EvictionOutcome("refused", f"{text} (grant {right})")
     if reply.code == 409 or reply.code == 429 or reply.code >= 500:

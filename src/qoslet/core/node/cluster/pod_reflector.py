@@ -22,6 +22,7 @@ from qoslet.core.node.cluster.messages import (
     Status,
     event_of,
     page_of,
+    refusal,
 )
 from qoslet.core.node.cluster.retries import FIRST_SECONDS, wait_seconds, watch_seconds
 
@@ -147,8 +148,8 @@ class PodReflector:
 
     def refused(self, status: Status) -> None:
         """The server answered with a status that is no success, or sent it on the watch."""
-        said = status.message or status.reason or "no reason given"
-        self.broken(f"the API server answers {status.code}: {said}", status.retry_seconds)
+        grant = "; grant list and watch on pods" if status.code == 403 else ""
+        self.broken(f"the API server {refusal(status)}{grant}", status.retry_seconds)
         if status.code == _GONE or status.reason in ("Expired", "Gone"):
             # a page of an older list cannot be continued; a list itself is never too old
             if self._next_page:

@@ -55,6 +55,8 @@ class Progress:
 
 def line(what: str, done: int, whole: int | None, seconds: float) -> str:
     """What is shown after so many seconds."""
+    if not (whole or done):
+        return what
     if not whole:
         return f"{what}: {done / 2**20:.0f} MiB"
     part = min(done / whole, 1.0)
