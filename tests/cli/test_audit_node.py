@@ -59,7 +59,7 @@ def test_a_node_is_audited_by_its_agent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "pods", "fails", "code", "said"),
     [
-        ("node/n1", "", False, 3, "no agent runs there in the namespace qoslet"),
+        ("node/n1", "", False, 3, "no agent runs on a node of this name in the namespace qoslet"),
         ("node/n1", "pod/x", True, 3, "You must be logged in"),
         ("node/--all", "pod/x", False, 2, "must be the name of a node"),
         ("web", "pod/x", False, 2, "names no node of the cluster"),
@@ -72,6 +72,13 @@ def test_what_goes_wrong_is_said(
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_node_without_a_cluster_says_what_to_type(tmp_path: Path) -> None:
+    done = run("audit", "node/n1", PATH=path_with(tmp_path))
+    assert done.returncode in (2, 3)
+    assert "(for a node of a cluster: qoslet audit node/n1 --cluster)" in done.stderr
+    assert not (tmp_path / "log").exists()
 
 
 def test_it_repairs_nothing_there(tmp_path: Path) -> None:

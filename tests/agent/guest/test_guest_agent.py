@@ -116,6 +116,9 @@ class Surface:
     def synced(self, done: GuestSync) -> None:
         self.done.append(done)
 
+    def warn(self, line: str) -> None:
+        self.lines.append(line)
+
     def log(self, line: str) -> None:
         self.lines.append(line)
 
@@ -132,7 +135,10 @@ def test_at_the_end_everything_is_as_it_was(beside: Beside) -> None:
     run(beside.agent, beside.world.clock, surface, surface)
     assert texts(beside.world) == before
     assert surface.done[0].written
-    assert surface.lines == [f"restoring {len(surface.done[0].written)} values"]
+    assert surface.lines == [
+        f"restoring {len(surface.done[0].written)} values",
+        "no value of the agent is left",
+    ]
 
 
 def test_values_are_kept_where_that_is_asked(beside: Beside) -> None:

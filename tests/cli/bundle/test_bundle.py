@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -170,6 +172,21 @@ def test_a_node_of_the_api_goes_with_it(folder: Path) -> None:
     versions = json.loads(found["bundle.json"])["versions"]
     assert (versions["kubelet"], versions["containerd"]) == ("v1.35.1", "2.1.4")
     assert planned(folder, "--bundle", "b.tgz") == planned(folder, *options)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the agent's socket is root's")
+def test_an_agent_whose_kubelet_is_down_is_not_denied(folder: Path) -> None:
+    state = Path("/run/qoslet/zq-beside%2Fkubepods")
+    state.mkdir(parents=True, mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
+        try:
+            agent.bind(str(state / "agent.sock"))
+            agent.listen()
+            done = run("bundle", "-o", "b.tgz", "--cgroup-root", "/zq-beside", folder=folder)
+        finally:
+            shutil.rmtree(state)
+    assert done.returncode == 0
+    assert "no kubelet runs here; the agent beside that of /zq-beside/kubepods" in done.stderr
 
 
 def test_without_pods_it_says_so(folder: Path) -> None:

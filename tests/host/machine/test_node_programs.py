@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -76,18 +78,27 @@ def test_a_tree_without_its_kubelet_is_named(tmp_path: Path) -> None:
 
 
 def test_agents_are_listed_by_their_sockets(tmp_path: Path) -> None:
-    folder = tmp_path / "run" / "qoslet" / "mine%2Fdeep"
-    folder.mkdir(parents=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    here = os.open(folder, os.O_PATH)
-    listener.bind(f"/proc/self/fd/{here}/agent.sock")
-    listener.listen()
-    (tmp_path / "run" / "qoslet" / "dead").mkdir()
-    try:
-        assert rows(machine(tmp_path, V2))["qoslet agents"][0].value == "--cgroup-root /mine/deep"
-    finally:
-        listener.close()
+    state = tmp_path / "run" / "qoslet"
+    (state / "dead").mkdir(parents=True)
+    with listening(state / "mine%2Fdeep"):
+        (said,) = rows(machine(tmp_path, V2))["qoslet agents"]
+        assert (said.value, said.remedy) == ("--cgroup-root /mine/deep", "")
+        with listening(state / "own%2Fkubepods"):
+            (said,) = rows(machine(tmp_path, V2))["qoslet agents"]
+    assert said.value == "--cgroup-root /mine/deep; beside a kubelet at /own/kubepods"
+    assert said.remedy == "what it does: qoslet agent --status"
+
+
+@contextmanager
+def listening(folder: Path) -> Iterator[None]:
+    """The socket of an agent, while the context lasts."""
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        here = os.open(folder, os.O_PATH)
+        listener.bind(f"/proc/self/fd/{here}/agent.sock")
         os.close(here)
+        listener.listen()
+        yield
 
 
 def test_what_rights_hide_is_unknown() -> None:

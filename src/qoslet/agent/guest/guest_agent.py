@@ -225,9 +225,8 @@ def _summary(view: NodeView, governed: Sequence[Cgroup], done: FilesSync) -> str
     if view.policy.mode == "watch":
         parts.append("watching")
     else:
-        parts.append(f"{_many(files, 'value')} kept as planned")
-    if done.written:
-        parts.append(f"{_many(len(done.written), 'value')} written")
+        written = f", {len(done.written)} of them written" if done.written else ""
+        parts.append(f"{_many(files, 'value')} kept as planned{written}")
     if done.restored:
         parts.append(f"{_many(len(done.restored), 'value')} restored")
     if done.resets:

@@ -23,6 +23,9 @@ class GuestSurface(Protocol):
     def log(self, line: str) -> None:
         """One line besides."""
 
+    def warn(self, line: str) -> None:
+        """One line besides that somebody should look at."""
+
 
 def run(
     agent: GuestAgent,
@@ -54,4 +57,5 @@ def run(
         elif held:
             surface.log(f"restoring {held} values")
             for line in agent.release():
-                surface.log(line)
+                surface.warn(line)
+            surface.log("no value of the agent is left")

@@ -16,6 +16,7 @@ from qoslet.core.api.manifest import Loaded, Options
 from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
+from qoslet.core.cgroup import tree_owner as tree_owners
 from qoslet.core.cgroup.names import Kind, concrete, is_at_or_below, root_of
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
@@ -70,7 +71,7 @@ def gather(asked: BundleOptions) -> BundleSource:
     api_node = _api_node(asked.nodes, node)
     if api_node is None:
         missing[NODE] = "no Node of the API was given (--node)"
-    pods = _pods(asked, node, kubelet, agent, missing)
+    pods = _pods(asked, node, kubelet, agent, machine, missing)
     trees, alone = _trees(node, pods, machine)
     rows = _cgroups(node, trees, alone, missing)
     if kubelet is not None:
@@ -158,6 +159,7 @@ def _pods(
     node: Node,
     kubelet: FoundNode | None,
     agent: Mapping[str, Any] | None,
+    machine: Machine,
     missing: dict[str, str],
 ) -> PodDocuments | None:
     """The pods as documents: of the manifests, else those of the kubelet or of the agent."""
@@ -172,10 +174,23 @@ def _pods(
         missing[PODS] = f"the kubelet does not give its pods{why}"
         return None
     if agent is None:
-        no_pods = "no pods were given (-f), and no agent of qoslet runs here"
-        missing.setdefault(PODS, no_pods)
+        missing.setdefault(PODS, _no_pods(machine.agents or (), asked.flags.cgroup_root))
         return None
     return _agent_pods(agent, options, missing)
+
+
+def _no_pods(agents: Sequence[str], wanted: str | None) -> str:
+    """Why nobody could be asked for pods: no agent runs at ``wanted`` or below, or none answers."""
+    roots = [root for root in agents if wanted is None or is_at_or_below(root, wanted)]
+    if not roots:
+        return "no pods were given (-f), and no agent of qoslet runs here"
+    beside = [root for root in roots if tree_owners.tree_owner(root) == tree_owners.KUBELET]
+    if not beside:
+        return f"no pods were given (-f), and no agent answers; they run for {', '.join(roots)}"
+    return (
+        f"no pods were given (-f), and no kubelet runs here; the agent beside that of "
+        f"{', '.join(beside)} still runs, and what it knows is in qoslet agent --status"
+    )
 
 
 def _agent_pods(

@@ -25,12 +25,21 @@ def bundle_of_node(name: str, access: ClusterAccess, namespace: str) -> Iterator
     chosen = f"--field-selector=spec.nodeName={name},status.phase=Running"
     inside = f"--namespace={namespace}"
     listed = kubectl(
-        access, inside, "get", "pods", f"--selector={LABEL}", chosen, "-o", "name", where=where
+        access,
+        inside,
+        "get",
+        "pods",
+        "--request-timeout=20s",
+        f"--selector={LABEL}",
+        chosen,
+        "-o",
+        "name",
+        where=where,
     )
     found = listed.decode(errors="replace").split()
     if not found:
         hint = "install deploy/ there, or take qoslet bundle to the node"
-        message = f"no agent runs there in the namespace {namespace}"
+        message = f"no agent runs on a node of this name in the namespace {namespace}"
         raise CannotDo(message, where=where, hint=hint)
     words = ("qoslet", "bundle", "-o", "-", "--live", f"--kubelet-token={ACCOUNT}/token")
     data = kubectl(access, inside, "exec", found[0], "--container=agent", "--", *words, where=where)

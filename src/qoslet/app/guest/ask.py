@@ -10,9 +10,8 @@ from msgspec import DecodeError, json
 
 from qoslet.app.guest.serve import STATUS
 from qoslet.core.cgroup.names import concrete, root_of, root_path, to_cgroupfs
-from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.state.agents import running_roots
+from qoslet.host.state.agents import guest_roots
 from qoslet.host.state.folder import escaped, state_directory
 from qoslet.host.state.http_client import ask
 
@@ -33,8 +32,7 @@ def agent_status(cgroup_root: str | None) -> dict[str, Any]:
 def agent_folder(cgroup_root: str | None, state: str) -> str:
     """The folder of an agent below the state directory. ``cgroup_root`` is as the kubelet's configuration or as ``release``
     names it. Raises CannotDo, BadInput."""
-    # an agent that runs pods itself has a socket of the same name
-    roots = [root for root in running_roots(state) if tree_owner(root) == KUBELET]
+    roots = guest_roots(state)
     if cgroup_root is not None:
         roots = [root for root in roots if root in _trees(cgroup_root)]
     if len(roots) > 1:

@@ -61,8 +61,8 @@ class GuestService:
         self._questions.answer(self._look)
         self._notifier.alive()
         self._notifier.status(done.summary)
-        if not self._is_ready:
-            self._is_ready = True
+        is_first, self._is_ready = not self._is_ready, True
+        if is_first:
             self._notifier.ready(done.summary)
             self._log.line("info", done.summary)
         for one in done.events:
@@ -81,8 +81,9 @@ class GuestService:
                 found=finding.found,
             )
         self._tell_resets(done)
-        self._tell_values("wrote", done.written)
-        self._tell_values("restored", done.restored)
+        # the line of the first sync counts them
+        self._tell_values("wrote", done.written, counted=is_first)
+        self._tell_values("restored", done.restored, counted=is_first)
         for line in (*done.notes, *self._new_notes()):
             self._log.line("warning", line)
         for line in done.errors:
@@ -117,10 +118,9 @@ class GuestService:
             files=len(new),
         )
 
-    def _tell_values(self, what: str, values: Mapping[Key, str]) -> None:
-        if not values:
-            return
-        self._log.line("info", f"{what} {len(values)} value{'' if len(values) == 1 else 's'}")
+    def _tell_values(self, what: str, values: Mapping[Key, str], *, counted: bool) -> None:
+        if values and not counted:
+            self._log.line("info", f"{what} {len(values)} value{'' if len(values) == 1 else 's'}")
         for (path, file), value in values.items() if self._verbose else ():
             line = f"{what} {path}/{file} = {value}"
             self._log.line("info", line, event="CgroupAction", cgroup=path, file=file, value=value)
@@ -130,6 +130,10 @@ class GuestService:
         notes = [line for line in self._notes() if line not in self._noted]
         self._noted.update(notes)
         return notes
+
+    def warn(self, line: str) -> None:
+        """Something is left otherwise than it should be."""
+        self._log.line("warning", line)
 
     def log(self, line: str) -> None:
         """The end has begun, or such."""

@@ -169,13 +169,22 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
         if others:
             message = f"process {others[0]} is called kubelet, but is another user's"
             raise CannotDo(message, hint=hint)
-        raise CannotDo("no kubelet runs on this machine", hint=hint)
+        raise CannotDo(f"no kubelet runs on this machine{_watched()}", hint=hint)
     near = [one for one in found if shares_namespace(one, "mnt") is not False]
     chosen = near or found
     if len(chosen) > 1:
         message = f"{len(chosen)} kubelets run on this machine"
         raise BadInput(message, where="--kubelet-pid", hint=_listed(chosen))
     return chosen[0]
+
+
+def _watched() -> str:
+    """That an agent is there all the same, where one is."""
+    from qoslet.host.state.agents import guest_roots
+    from qoslet.host.state.folder import STATE
+
+    roots = guest_roots(STATE)
+    return f", though an agent of qoslet is beside the one of {', '.join(roots)}" if roots else ""
 
 
 def _listed(found: list[KubeletProcess]) -> str:

@@ -17,7 +17,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput
+from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput, BadInputs, QosletError
 from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
@@ -121,8 +121,20 @@ def run(args: argparse.Namespace) -> int:
     is_node = (args.target or "").startswith("node/")
     access = cluster_access(args) or (current() if is_node and is_plugin() else None)
     if access is None:
-        return _run(args)
+        return _run_here(args, is_node=is_node)
     return _run_on_node(args, access)
+
+
+def _run_here(args: argparse.Namespace, *, is_node: bool) -> int:
+    """Audit what is here; ``is_node``: the target may have been meant as a node of a cluster. Raises
+    QosletError."""
+    try:
+        return _run(args)
+    except QosletError as error:
+        if not is_node or isinstance(error, BadInputs) or args.filename or args.bundle:
+            raise
+        hint = f"for a node of a cluster: qoslet audit {args.target} --cluster"
+        raise type(error)(error.message, where=error.where, hint=hint) from None
 
 
 def _run_on_node(args: argparse.Namespace, access: ClusterAccess) -> int:

@@ -66,7 +66,7 @@ def give_back(
             else:
                 released_files.append(Released(path, file))
                 notes.append(
-                    f"{path}/{file}: another process changed {journal.files[path, file][1]!r} to {actual!r}; qoslet no longer plans this file and leaves it"
+                    f"{path}/{file}: another process changed {journal.files[path, file][1]!r} to {actual!r}, which stays: nothing is restored there"
                 )
     return GiveBack(tuple(restored), tuple(released_files), tuple(notes))
 

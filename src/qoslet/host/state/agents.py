@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
+from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET, STATE, state_directory, unescaped
 
@@ -17,6 +18,11 @@ def running_roots(state: str) -> list[str]:
     except OSError:
         return []
     return [unescaped(name) for name in names if _listens(f"{state}/{name}")]
+
+
+def guest_roots(state: str) -> list[str]:
+    """Those of agents beside a kubelet. An agent that runs pods itself has a socket of the same name."""
+    return [root for root in running_roots(state) if tree_owner(root) == KUBELET]
 
 
 def _listens(folder: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
 
@@ -33,10 +34,19 @@ def program_findings(
             "qoslet agents", "unknown", "root's state cannot be listed", remedy="use sudo"
         )
     else:
-        roots = ", ".join(machine.agents)
-        yield DoctorFinding(
-            "qoslet agents", "ok", f"--cgroup-root {roots}" if roots else "none found"
-        )
+        yield _agents(machine.agents)
+
+
+def _agents(roots: Sequence[str]) -> DoctorFinding:
+    """Those that run pods themselves by the option that names them, those beside a kubelet by its
+    cgroup."""
+    beside = [root for root in roots if tree_owner(root) == KUBELET]
+    alone = ", ".join(root for root in roots if root not in beside)
+    said = [f"--cgroup-root {alone}"] if alone else []
+    if beside:
+        said.append(f"beside a kubelet at {', '.join(beside)}")
+    remedy = "what it does: qoslet agent --status" if beside else ""
+    return DoctorFinding("qoslet agents", "ok", "; ".join(said) or "none found", remedy=remedy)
 
 
 def _kubelets(machine: Machine, asked: bool) -> Iterator[DoctorFinding]:
@@ -54,19 +64,25 @@ def _kubelets(machine: Machine, asked: bool) -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "kubelet",
         "ok",
-        f"{who}; its pods are in {trees}"
-        if trees
-        else f"{who}; no /kubepods cgroup, its cgroupRoot may be another",
+        f"{who}; {_place(trees, asked)}",
         "qoslet run and apply leave these cgroups alone",
         "compare them with its plan: qoslet audit" if asked else remedy[machine.kubelet_config],
     )
+
+
+def _place(trees: str, asked: bool) -> str:
+    if trees:
+        return f"its pods are in {trees}"
+    if asked:
+        return "no /kubepods cgroup: cgroupRoot of its configuration says where its pods are"
+    return "no /kubepods cgroup, its cgroupRoot may be another"
 
 
 def _runtime(one: NodeProgram) -> DoctorFinding:
     process = f"process {one.pid}" if one.pid is not None else "no process seen"
     if not one.socket:
         return DoctorFinding(
-            "container runtime", "ok", f"{one.name}, {process}, at no usual socket"
+            "container runtime", "ok", f"{one.name}, {process}, its socket is at no usual place"
         )
     value = f"{one.name}, {process}, {one.socket}"
     if one.usable:
