@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec import inspect
 
-from qoslet.app.agent import service
+from qoslet.app.agent import pages
 from qoslet.core.api.ids import bundle_id
 from qoslet.core.managers import checkpoint, state_files
 from qoslet.core.memory import counter_store
@@ -59,7 +59,7 @@ NAMES: Mapping[str, object] = {
     "state.memory-events": folder.MEMORY_COUNTERS,
     "state.managers": " ".join(state_files.FILES),
     "state.cri-endpoint": folder.CRI_ENDPOINT,
-    "agent.pages": " ".join(sorted(service.pages_of(cast(Any, None), "", ""))),
+    "agent.pages": " ".join(sorted(pages.pages_of(cast(Any, None), "", ""))),
     "state.agent-socket": folder.AGENT_SOCKET,
     "keeper.version": protocol.VERSION,
     "keeper.socket": folder.KEEPER_SOCKET,

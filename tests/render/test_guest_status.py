@@ -11,9 +11,8 @@ import pytest
 
 from qoslet import schema
 from qoslet.app.agent.service import Log
-from qoslet.app.guest.serve import RESET_SECONDS, GuestService
-from qoslet.core.guest.status import GuestStatus, GuestSync
-from qoslet.host.state.requests import RequestQueue
+from qoslet.app.guest.serve import RESET_SECONDS, GuestQuestions, GuestService
+from qoslet.core.guest.status import GuestSync
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.agent.guest import status_document
 from qoslet.render.documents.plan import encode
@@ -75,7 +74,7 @@ def test_the_lines_say_what_matters(node: Stalled) -> None:
 def told(node: Stalled, seconds: float = 0.0) -> list[str]:
     """What the log says of one sync."""
     out = io.StringIO()
-    questions: RequestQueue[GuestStatus] = RequestQueue()
+    questions = GuestQuestions()
     try:
         service = GuestService(
             Log(out, "json", clock=lambda: 0.0),
@@ -91,19 +90,27 @@ def told(node: Stalled, seconds: float = 0.0) -> list[str]:
     return [json.loads(line)["message"] for line in out.getvalue().splitlines()]
 
 
+def test_a_status_reads_no_memory(node: Stalled) -> None:
+    before = node.beside.memory.samples
+    node.world.clock.now += 60.0
+    assert node.beside.status.guard.counts
+    assert guest_exposition(node.beside.status)
+    assert node.beside.memory.samples == before > 0
+
+
 def test_the_log_tells_resets_and_values(node: Stalled) -> None:
     node.world.kernel.write(APP, "memory.low", "8192")
     node.beside.auditor.woken = True
     lines = told(node, 70.0)
     reset = f"another process resets {APP}/memory.low: it wrote '8192'; written again"
     assert any(line.startswith(reset) for line in lines)
-    assert "wrote 1 value" in lines
+    assert any("kept as planned, 1 of them written" in line for line in lines)
     assert any(line.startswith(f"wrote {APP}/memory.low = ") for line in lines)
 
 
 def test_files_that_are_reset_again_and_again_are_one_line_in_a_while() -> None:
     out, now = io.StringIO(), [0.0]
-    questions: RequestQueue[GuestStatus] = RequestQueue()
+    questions = GuestQuestions()
     service = GuestService(
         Log(out, "json", clock=lambda: 0.0),
         Notifier({}),

@@ -56,6 +56,10 @@ class Observer(Protocol):
         """Bytes of page cache of a cgroup that can be reclaimed without a kill."""
 
 
+UsageReader = Callable[[Iterable[str]], Observed]
+"""Reads what these cgroups use, those that exist: neither settings nor processes."""
+
+
 class Journal(Recorder, Protocol):
     """The journal of a tree, open."""
 

@@ -27,6 +27,7 @@ from qoslet.agent.ports import (
     MemoryParts,
     Observer,
     Runtime,
+    UsageReader,
     Volumes,
 )
 from qoslet.agent.snapshots import Snapshots, SyncResult
@@ -68,6 +69,7 @@ class Reconciler:
         ownership: Ownership | None = None,
         machine: Machine | None = None,
         memory: MemoryParts | None = None,
+        usage: UsageReader | None = None,
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
         runtime_pod = journal or MemoryJournal()
@@ -87,7 +89,7 @@ class Reconciler:
         self._node_cgroups = NodeCgroups(self.context, meet=meet)
         self._collector = GarbageCollector(self.context)
         self.memory = MemoryMonitor(self.context, memory)
-        self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine)
+        self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine, usage)
         self._cycle = 0
         self._runtime_error = ""
         self._states: dict[int, ContainerState] = {}
@@ -362,6 +364,11 @@ class Reconciler:
         """The state of everything for surfaces; reads the whole tree."""
         assert self.last_result is not None
         return self._snapshots.take(self.last_result, self.memory.view())
+
+    def metrics_snapshot(self) -> Snapshot:
+        """The same as far as metrics show it; reads only what cgroups use, and their memory."""
+        assert self.last_result is not None
+        return self._snapshots.take(self.last_result, self.memory.view(), metrics=True)
 
 
 def summary(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.ports import Machine, NoMachine
+from qoslet.agent.ports import Machine, NoMachine, UsageReader
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.usage.rates import between
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, PlannedPod
@@ -49,21 +50,29 @@ class SyncResult(Struct, frozen=True):
 
 class Snapshots:
     """Keeps the last observations, since rates lie between two. ``final`` are the last observations
-    of removed cgroups, whose pods are terminated."""
+    of removed cgroups, whose pods are terminated. Without ``usage`` metrics read as much as other
+    surfaces."""
 
     def __init__(
-        self, context: SyncContext, final: Mapping[str, ObservedCgroup], machine: Machine | None
+        self,
+        context: SyncContext,
+        final: Mapping[str, ObservedCgroup],
+        machine: Machine | None,
+        usage: UsageReader | None = None,
     ) -> None:
         self._context = context
         self._final = final
         self._machine: Machine = machine or NoMachine()
+        self._usage = usage
         self._before: Observed | None = None
         self._latest: Observed | None = None
 
-    def take(self, turn: SyncResult, memory: MemoryView) -> Snapshot:
-        """Observe the whole tree and join."""
+    def take(self, turn: SyncResult, memory: MemoryView, *, metrics: bool = False) -> Snapshot:
+        """Observe the whole tree and join. For ``metrics``, which do not show it, settings as found,
+        runnable threads and the usage of pods against their limits are left out."""
         context = self._context
-        observed = context.executor.observer.observe(context.config.root)
+        plan = self._plan()
+        observed = self._observed(plan.cgroups if metrics else None)
         states = [state for worker in context.workers.values() for state in worker.container_states]
         before = self._compared_with(observed)
         usage = between(before, observed) if before else {}
@@ -71,10 +80,10 @@ class Snapshots:
         assert context.desired is not None
         now = context.now
         ordered = sorted(context.workers.values(), key=lambda worker: worker.sequence)
-        plan = self._plan()
-        groups = rows(plan, observed, usage, states, self._demand(observed, states))
+        demand = {} if metrics else self._demand(observed, states)
+        groups = rows(plan, observed, usage, states, demand)
         by_pod: dict[str, list[GroupRow]] = {}
-        for group in groups:
+        for group in () if metrics else groups:
             by_pod.setdefault(group.uid, []).append(group)
         edits = context.desired.rejected_edits
         return Snapshot(
@@ -105,6 +114,14 @@ class Snapshots:
             meters=dict(context.executor.meters),
             memory_view=memory,
         )
+
+    def _observed(self, shown: Iterable[Cgroup] | None) -> Observed:
+        """The tree below the root, or what of it is ``shown`` as far as it tells usage."""
+        root = self._context.config.root
+        if shown is None or self._usage is None:
+            return self._context.executor.observer.observe(root)
+        paths = (group.path for group in shown)
+        return self._usage(path for path in paths if path and is_at_or_below(path, root))
 
     def _compared_with(self, observed: Observed) -> Observed | None:
         """The latest observation that is old enough, else the first one; keeps this one."""

@@ -26,6 +26,7 @@ from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.two_looks import judged
 from qoslet.core.guest.policy import NAMEABLE, GuestPolicy
 from qoslet.core.guest.status import GuestStatus, GuestSync, SourceStatus
+from qoslet.core.memory.sample import MemorySample
 from qoslet.core.node.cluster.eviction_messages import EvictionRequest
 from qoslet.core.node.cluster.pod_eviction import EvictionOutcome
 from qoslet.core.plan.plan import plan
@@ -181,6 +182,16 @@ class Kubelet:
         assert [one.error for one in outcomes if one.error is not None] == []
 
 
+class CountedMemory(SimMemory):
+    """Counts its samples."""
+
+    samples = 0
+
+    def sample(self, path: str) -> MemorySample | None:
+        self.samples += 1
+        return super().sample(path)
+
+
 class Beside:
     """The agent on such a machine; ``state`` is its own directory."""
 
@@ -216,7 +227,7 @@ class Beside:
             ownership, self.driver, world.kernel, clock.monotonic, journal=self.paper
         )
         self.files = PolicyFiles(self.executor, clock.monotonic, allow=self.driver.others.update)
-        self.memory = SimMemory(world.kernel, clock.monotonic, 2048 * MIB)
+        self.memory = CountedMemory(world.kernel, clock.monotonic, 2048 * MIB)
         parts = MemoryParts(self.memory, self.memory, self.memory, reclaim=reclaim)
         self.budget = HourBudget(MOST_AN_HOUR, clock.monotonic)
         self.client = Client()

@@ -15,14 +15,14 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.snapshots import SyncResult
-from qoslet.app.agent.service import AgentSockets, Log, LogFormat, Service, log_on_stderr, pages_of
+from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
+from qoslet.app.agent.service import Log, LogFormat, Service, log_on_stderr
 from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
 from qoslet.host.state.http_client import ask
 from qoslet.host.state.http_server import listen
-from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 
 SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")
@@ -34,7 +34,7 @@ def turn(cycle: int, done: int = 0, errors: tuple[str, ...] = (), failed: int = 
 
 def service(out: io.StringIO, form: LogFormat, notifier: Notifier) -> Service:
     log = Log(out, form, clock=lambda: 0.0)
-    return Service(log, notifier, RequestQueue(), lambda: SNAPSHOT)
+    return Service(log, notifier, Questions(), lambda: SNAPSHOT, lambda: SNAPSHOT)
 
 
 def test_the_log_says_what_happened_and_no_more() -> None:
@@ -57,7 +57,9 @@ def test_problems_are_said_when_they_come_up() -> None:
     row = Problem("error", "bad.yaml", "is no YAML", "mend it")
     problems: list[tuple[Problem, ...]] = [(row,)]
     log = Log(out, "journal")
-    surface = Service(log, Notifier({}), RequestQueue(), lambda: SNAPSHOT, lambda: problems[-1])
+    surface = Service(
+        log, Notifier({}), Questions(), lambda: SNAPSHOT, lambda: SNAPSHOT, lambda: problems[-1]
+    )
     surface.synced(turn(2))
     surface.synced(turn(3))
     problems.append(())
@@ -116,7 +118,12 @@ def test_notes_are_told_at_once_and_once_per_change() -> None:
     notes = ["d/web/app: nosuch: No such file"]
     log = Log(out, "json", clock=lambda: 0.0)
     surface = Service(
-        log, Notifier({}), RequestQueue(), lambda: SNAPSHOT, notes=lambda: list(notes)
+        log,
+        Notifier({}),
+        Questions(),
+        lambda: SNAPSHOT,
+        lambda: SNAPSHOT,
+        notes=lambda: list(notes),
     )
 
     def told() -> list[str]:
@@ -176,9 +183,9 @@ def test_the_service_manager_hears_of_each_turn(tmp_path: Path) -> None:
 
 
 def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
-    questions: RequestQueue[Snapshot] = RequestQueue()
+    questions = Questions()
     log = Log(io.StringIO(), "text")
-    surface = Service(log, Notifier({}), questions, lambda: SNAPSHOT)
+    surface = Service(log, Notifier({}), questions, lambda: SNAPSHOT, lambda: SNAPSHOT)
     answers: list[bytes] = []
     paths = ["/healthz", "/v1/pods", "/metrics"]
     with AgentSockets(
@@ -200,8 +207,31 @@ def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
     questions.close()
 
 
+def test_a_sign_of_life_and_metrics_look_at_no_more_than_they_show(tmp_path: Path) -> None:
+    looked: list[str] = []
+
+    def look(what: str) -> Snapshot:
+        looked.append(what)
+        return SNAPSHOT
+
+    questions = Questions()
+    log = Log(io.StringIO(), "text")
+    surface = Service(log, Notifier({}), questions, lambda: look("pods"), lambda: look("metrics"))
+    seen = []
+    with AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None):
+        for path in ("/healthz", "/metrics", "/v1/pods"):
+            asking = threading.Thread(target=ask, args=(str(tmp_path), path))
+            asking.start()
+            while asking.is_alive():
+                surface.synced(turn(2))
+            seen.append((path, tuple(looked)))
+            looked.clear()
+    questions.close()
+    assert seen == [("/healthz", ()), ("/metrics", ("metrics",)), ("/v1/pods", ("pods",))]
+
+
 def test_a_loop_that_hangs_is_told_to_who_asks(tmp_path: Path) -> None:
-    questions: RequestQueue[Snapshot] = RequestQueue(patience=0.01)
+    questions = Questions(patience=0.01)
     with (
         AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None),
         pytest.raises(CannotDo, match=r"503 .*: its loop has been busy for 0.01 s"),

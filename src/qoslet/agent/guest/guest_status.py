@@ -37,7 +37,7 @@ def status_of(agent: GuestAgent, now: float) -> GuestStatus:
         resets=rewrites.resets,
         failures=agent.files.failures,
         syncs=agent.syncs,
-        guard=NO_GUARD_REPORT if agent.guard is None else agent.guard.view().guard,
+        guard=NO_GUARD_REPORT if agent.guard is None else agent.guard.report,
     )
 
 

@@ -23,8 +23,8 @@ from qoslet.core.guest.policy import GuestPolicy, may_not_end
 from qoslet.core.node.node import Node
 from qoslet.core.plan.live_plan import PodGroups
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
+from qoslet.core.pressure.guard_report import NO_GUARD_REPORT, GuardReport
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
-from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, PodVolume
@@ -241,9 +241,10 @@ class PodGuard:
             return "none", why
         return self._ports[4].way(pod, self._policy.ends)
 
-    def view(self) -> MemoryView:
-        """What is known of memory, for surfaces."""
-        return MemoryView() if self._plan is None else self._monitor.view()
+    @property
+    def report(self) -> GuardReport:
+        """What it did so far; reads nothing."""
+        return NO_GUARD_REPORT if self._plan is None else self._monitor.guard_report
 
     @property
     def urgent(self) -> bool:

@@ -20,7 +20,7 @@ from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.eviction_ranking import NO_PRESSURE_REPORT
-from qoslet.core.pressure.guard_report import NO_GUARD_REPORT
+from qoslet.core.pressure.guard_report import NO_GUARD_REPORT, GuardReport
 from qoslet.core.status.memory_view import MemoryView
 
 LIMIT_POLL_SECONDS = 1.0
@@ -249,6 +249,12 @@ class MemoryMonitor:
             times.append(self._accounting.next_at())
         return min((one for one in times if one is not None), default=None)
 
+    @property
+    def guard_report(self) -> GuardReport:
+        """What the guard did so far; reads nothing."""
+        guards = (one for one in self.policies if isinstance(one, Guard))
+        return next((one.report() for one in guards), NO_GUARD_REPORT)
+
     def view(self) -> MemoryView:
         """The current state for surfaces. Samples all cgroups if memory was reclaimed since or the
         last view is too old, and always those without a sample."""
@@ -265,9 +271,7 @@ class MemoryMonitor:
             events=tuple(self._accounting.store.events),
             node=self._node,
             watched=tuple(row for policy in self.policies for row in policy.rows()),
-            guard=next(
-                (w.report() for w in self.policies if isinstance(w, Guard)), NO_GUARD_REPORT
-            ),
+            guard=self.guard_report,
             pressure=next(
                 (w.report() for w in self.policies if isinstance(w, PressureEviction)),
                 NO_PRESSURE_REPORT,

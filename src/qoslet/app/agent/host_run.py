@@ -19,6 +19,7 @@ from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
+from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import link_again, place_logs
@@ -137,6 +138,7 @@ def _host_run(
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, folder)),
+        usage=rest.enter_context(_usage_of(tree)).observe,
         meet=tree.adopt,
     )
     _remember(reconciler, wakes, rest)
@@ -212,6 +214,11 @@ def memory_of(tree: OwnedTree, folder: str | None) -> Iterator[MemoryParts]:
         kept = KeptCounters(folder) if folder is not None else None
         reader = MemoryFiles(hierarchy, mounts)
         yield MemoryParts(reader, watch, log, kept, cold, hurry=ThreadPriority())
+
+
+def _usage_of(tree: OwnedTree) -> closing[UsageObserver]:
+    """What reads the usage of a tree's cgroups."""
+    return closing(UsageObserver(tree.place.hierarchy, tree.reach.mounts))
 
 
 def eyes_of(tree: OwnedTree) -> Observer:

@@ -7,27 +7,22 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
 from qoslet.core.api.schema import encode_json
-from qoslet.errors import CannotDo
 from qoslet.host.linux.output import OutputWriter
-from qoslet.host.state.http_server import Page, Pages, forget, is_there, private, public
-from qoslet.host.state.requests import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import printable
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from qoslet.agent.loop import Surface
     from qoslet.agent.snapshots import SyncResult
     from qoslet.app.agent.parts import AgentRun
     from qoslet.core.problem import Problem
     from qoslet.core.reconcile.steps import Outcome
-    from qoslet.core.status.series import MetricsOptions
     from qoslet.core.status.snapshot import Snapshot
 
 LogFormat = Literal["text", "json", "journal"]
@@ -78,8 +73,9 @@ class Service:
         self,
         log: Log,
         notifier: Notifier,
-        questions: RequestQueue[Snapshot],
+        questions: Questions,
         look: Callable[[], Snapshot],
+        metrics: Callable[[], Snapshot],
         problems: Callable[[], tuple[Problem, ...]] = tuple,
         notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
@@ -94,12 +90,13 @@ class Service:
         self._notifier = notifier
         self._questions = questions
         self._look = look
+        self._metrics = metrics
         self._ready = False
 
     def synced(self, turn: SyncResult) -> None:
         """Each event, and one sentence where something was done or other containers run; the
         watchdog is fed, who asked is answered. A failure that repeats itself is told once."""
-        self._questions.answer(self._look)
+        self._questions.answer(self._look, self._metrics)
         self._notifier.alive()
         if not self._ready:
             self._ready = True
@@ -185,32 +182,6 @@ def _counts(turn: SyncResult) -> Mapping[str, int]:
     }
 
 
-def pages_of(
-    questions: RequestQueue[Snapshot],
-    root: str,
-    driver: str,
-    options: MetricsOptions | None = None,
-) -> Pages:
-    """What can be asked: the pods, the metrics, whether the loop turns."""
-
-    def pods() -> Page:
-        from qoslet.render.documents.agent.pods import pods_document
-        from qoslet.render.documents.plan import encode
-
-        return Page("application/json", encode(pods_document(questions.ask(), root, driver)))
-
-    def metrics() -> Page:
-        from qoslet.render.metrics import MEDIA, exposition
-
-        return Page(MEDIA, exposition(questions.ask(), options))
-
-    def healthz() -> Page:
-        questions.ask()
-        return Page("text/plain", b"ok\n")
-
-    return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
-
-
 class NoSurface:
     """The surface of a run that shows nothing while it goes on."""
 
@@ -227,7 +198,7 @@ class NoSurface:
 class AnsweringSurface:
     """The surface of somebody who watches, and answers for others who ask."""
 
-    def __init__(self, watching: Surface, questions: RequestQueue[Snapshot]) -> None:
+    def __init__(self, watching: Surface, questions: Questions) -> None:
         self._watching = watching
         self._questions = questions
 
@@ -238,56 +209,24 @@ class AnsweringSurface:
     def publish(self, snapshot: Snapshot) -> None:
         """Who asked gets what is shown."""
         self._watching.publish(snapshot)
-        self._questions.answer(lambda: snapshot)
+        self._questions.answer(lambda: snapshot, lambda: snapshot)
 
     def log(self, line: str) -> None:
         """One line beside that."""
         self._watching.log(line)
 
 
-class AgentSockets:
-    """The sockets of an agent while it runs: its private one, and ``listener`` where given."""
-
-    def __init__(self, folder: str, pages: Pages, listener: socket | None) -> None:
-        self._servers = ExitStack()
-        self._folder, self._pages = folder, pages
-        self._servers.callback(forget, folder)
-        self._listen()
-        self.address = ""
-        if listener is not None:
-            shown = {path: pages[path] for path in ("/metrics", "/healthz")}
-            metrics = public(listener, shown)
-            self._servers.callback(metrics.close)
-            self.address = str(metrics.address)
-
-    def _listen(self) -> None:
-        """Answer at the private socket. Raises CannotDo."""
-        self._servers.callback(private(self._folder, self._pages).close)
-
-    def mend(self) -> None:
-        """Listen again where the private socket was removed; tried again where that fails."""
-        if not is_there(self._folder):
-            with suppress(CannotDo):
-                self._listen()
-
-    def __enter__(self) -> AgentSockets:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._servers.close()
-
-
 @contextmanager
-def _request_queue(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
+def _asked(parts: AgentRun) -> Iterator[Questions]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
-    questions: RequestQueue[Snapshot] = RequestQueue()
+    questions = Questions()
     driver = parts.source.live.node.driver
     pages = pages_of(questions, parts.config.root, driver, parts.metrics)
     try:
         if not parts.folder:
             yield questions
             return
-        parts.clock.further.append(questions.descriptor)
+        parts.clock.further.extend(questions.descriptors)
         with AgentSockets(parts.folder, pages, parts.listener) as sockets:
             parts.mends.append(sockets.mend)
             yield questions
@@ -298,7 +237,7 @@ def _request_queue(parts: AgentRun) -> Iterator[RequestQueue[Snapshot]]:
 @contextmanager
 def answering(parts: AgentRun, watching: Surface) -> Iterator[Surface]:
     """The surface of a run that somebody watches."""
-    with _request_queue(parts) as questions:
+    with _asked(parts) as questions:
         yield AnsweringSurface(watching, questions)
 
 
@@ -324,7 +263,7 @@ def log_on_stderr(form: LogFormat) -> Iterator[Log]:
 def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Iterator[Surface]:
     """The surface of a run as a service. ``verbose``: each action on a cgroup is logged."""
     reconciler = parts.reconciler
-    with log_on_stderr(form) as log, _request_queue(parts) as questions:
+    with log_on_stderr(form) as log, _asked(parts) as questions:
         notifier = Notifier(os.environ)
         if notifier.watchdog_seconds is not None:
             longest = parts.clock.longest or notifier.watchdog_seconds
@@ -334,6 +273,7 @@ def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Itera
             notifier,
             questions,
             reconciler.snapshot,
+            reconciler.metrics_snapshot,
             lambda: reconciler.problems,
             parts.notes,
         )

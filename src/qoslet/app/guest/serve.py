@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from qoslet.agent.guest.guest_status import status_of
-from qoslet.app.agent.service import AgentSockets, Log, LogFormat, log_on_stderr
+from qoslet.app.agent.pages import AgentSockets
+from qoslet.app.agent.service import Log, LogFormat, log_on_stderr
 from qoslet.core.guest.status import GuestStatus, GuestSync
 from qoslet.core.reconcile.journal import Key
 from qoslet.host.state.http_server import Page, Pages
@@ -30,6 +31,25 @@ STATUS = "/v1/agent"
 """The page of the status."""
 
 
+class GuestQuestions:
+    """What others ask of the loop, each kind for itself: an answer costs what it shows."""
+
+    def __init__(self) -> None:
+        self.status: RequestQueue[GuestStatus] = RequestQueue()
+        self.turn: RequestQueue[bool] = RequestQueue()
+        """Whether the loop turns."""
+
+    def answer(self, look: Callable[[], GuestStatus]) -> None:
+        """Answer all who wait; nothing is made where nobody does."""
+        self.turn.answer(lambda: True)
+        self.status.answer(look)
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        self.status.close()
+        self.turn.close()
+
+
 class GuestService:
     """Tells what happened in each sync; matches ``agent.guest.guest_loop.GuestSurface``. ``verbose``:
     each value that is written or restored, too."""
@@ -38,7 +58,7 @@ class GuestService:
         self,
         log: Log,
         notifier: Notifier,
-        questions: RequestQueue[GuestStatus],
+        questions: GuestQuestions,
         look: Callable[[], GuestStatus],
         notes: Callable[[], Sequence[str]],
         *,
@@ -141,22 +161,22 @@ class GuestService:
         self._log.line("info", line)
 
 
-def pages_of(questions: RequestQueue[GuestStatus]) -> Pages:
+def pages_of(questions: GuestQuestions) -> Pages:
     """What can be asked: the status, the metrics, whether the loop turns."""
 
     def status() -> Page:
         from qoslet.render.documents.agent.guest import status_document
         from qoslet.render.documents.plan import encode
 
-        return Page("application/json", encode(status_document(questions.ask())))
+        return Page("application/json", encode(status_document(questions.status.ask())))
 
     def metrics() -> Page:
         from qoslet.render.guest_metrics import MEDIA, guest_exposition
 
-        return Page(MEDIA, guest_exposition(questions.ask()))
+        return Page(MEDIA, guest_exposition(questions.status.ask()))
 
     def healthz() -> Page:
-        questions.ask()
+        questions.turn.ask()
         return Page("text/plain", b"ok\n")
 
     return {STATUS: status, "/metrics": metrics, "/healthz": healthz}
@@ -172,11 +192,11 @@ def serving(
     verbose: bool = False,
 ) -> Iterator[tuple[GuestService, AgentSockets]]:
     """The surface of an agent, and its sockets."""
-    questions: RequestQueue[GuestStatus] = RequestQueue()
+    questions = GuestQuestions()
     with ExitStack() as rest:
         log = rest.enter_context(log_on_stderr(form))
         rest.callback(questions.close)
-        clock.further.append(questions.descriptor)
+        clock.further += (questions.status.descriptor, questions.turn.descriptor)
         sockets = AgentSockets(made.folder, pages_of(questions), listener)
         rest.enter_context(sockets)
         notifier = Notifier(os.environ)

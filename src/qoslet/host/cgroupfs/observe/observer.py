@@ -14,6 +14,7 @@ from typing import NamedTuple
 from qoslet.core.cgroup.interface_files import KNOBS, controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.cgroupfs.layout import layout_of
+from qoslet.host.cgroupfs.observe.usage_files import UsageField, take_numbers, usage_files
 from qoslet.host.cgroupfs.reclaim import can_reclaim
 from qoslet.host.linux.descriptors import EXHAUSTED, are_few
 from qoslet.host.linux.openat import (
@@ -56,6 +57,11 @@ class CgroupObserver:
         self._clock = clock
         self._files: frozenset[str] = frozenset()
         self._by_tree: list[tuple[str, ...]] = []
+        usage = usage_files(hierarchy).items()
+        self._usage_by_tree = [
+            tuple(row for row in usage if self._layout.tree_of(controller(row[0])) is tree)
+            for tree in self._layout.trees
+        ]
         if files is None:
             names = (row.v1 if self._v1 else row.v2 for row in KNOBS)
             files = [name for name in names if name is not None]
@@ -170,19 +176,14 @@ class CgroupObserver:
         if pids is None:
             return None
         settings = self._settings(directories) if values else {}
-        usage = self._usage(directories) if values else {}
+        usage: dict[UsageField, int] = self._usage(directories) if values else {}
         return ObservedCgroup(
             path=place.path or "/",
             identity=inode,
             values=settings,
             missing=self._missing(directories),
             pids=tuple(int(pid) for pid in pids.split()),
-            usage_usec=usage.get("usage"),
-            memory=usage.get("memory"),
-            memory_peak=usage.get("peak"),
-            oom_kills=usage.get("oom_kills"),
-            throttled_usec=usage.get("throttled"),
-            memory_swap=usage.get("swap"),
+            **usage,
         )
 
     def _missing(self, directories: Sequence[int | None]) -> tuple[str, ...]:
@@ -205,36 +206,17 @@ class CgroupObserver:
                     found[file] = text
         return found
 
-    def _usage(self, directories: Sequence[int | None]) -> dict[str, int]:
-        """CPU time and throttling in microseconds, memory and its peak in bytes, OOM kills."""
-        by_tree = {id(t): d for t, d in zip(self._layout.trees, directories, strict=True)}
-
-        def directory(name: str) -> int | None:
-            return by_tree.get(id(self._layout.tree_of(name)))
-
-        memory = directory("memory")
-        if not self._v1:
-            stat = _pairs(memory, "cpu.stat")
-            events = _pairs(memory, "memory.events")
-            found = {
-                "usage": stat.get("usage_usec"),
-                "throttled": stat.get("throttled_usec"),
-                "memory": _number(memory, "memory.current"),
-                "peak": _number(memory, "memory.peak"),
-                "oom_kills": events.get("oom_kill"),
-            }
-        else:
-            used = _number(directory("cpuacct"), "cpuacct.usage")
-            throttled = _pairs(directory("cpu"), "cpu.stat").get("throttled_time")
-            found = {
-                "usage": None if used is None else used // 1000,
-                "throttled": None if throttled is None else throttled // 1000,
-                "memory": _number(memory, "memory.usage_in_bytes"),
-                "peak": _number(memory, "memory.max_usage_in_bytes"),
-                "oom_kills": _pairs(memory, "memory.oom_control").get("oom_kill"),
-                "swap": _number(memory, "memory.memsw.usage_in_bytes"),
-            }
-        return {name: value for name, value in found.items() if value is not None}
+    def _usage(self, directories: Sequence[int | None]) -> dict[UsageField, int]:
+        """What can be read of the usage."""
+        found: dict[UsageField, int] = {}
+        for directory, files in zip(directories, self._usage_by_tree, strict=True):
+            if directory is None:
+                continue
+            for file, numbers in files:
+                text = _text(directory, file)
+                if text is not None:
+                    take_numbers(text.encode(), numbers, found)
+        return found
 
 
 def _open_path(tree: MountedTree, path: str) -> int | None:
@@ -289,20 +271,3 @@ def _text(directory: int, file: str) -> str | None:
         return None
     finally:
         os.close(descriptor)
-
-
-def _number(directory: int | None, file: str) -> int | None:
-    """A file that holds one number."""
-    text = _text(directory, file) if directory is not None else None
-    return int(text) if text is not None and text.isdigit() else None
-
-
-def _pairs(directory: int | None, file: str) -> dict[str, int]:
-    """A file of lines ``name number``."""
-    text = _text(directory, file) if directory is not None else None
-    found = {}
-    for line in (text or "").splitlines():
-        name, _, number = line.partition(" ")
-        if number.isdigit():
-            found[name] = int(number)
-    return found

@@ -1,0 +1,101 @@
+"""What can be asked of a running agent, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from qoslet.errors import CannotDo
+from qoslet.host.state.http_server import Page, Pages, forget, is_there, private, public
+from qoslet.host.state.requests import PATIENCE, RequestQueue
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from qoslet.core.status.series import MetricsOptions
+    from qoslet.core.status.snapshot import Snapshot
+
+
+class Questions:
+    """What others ask of the loop, each kind for itself: an answer costs what it shows."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.pods: RequestQueue[Snapshot] = RequestQueue(patience)
+        self.metrics: RequestQueue[Snapshot] = RequestQueue(patience)
+        self.turn: RequestQueue[bool] = RequestQueue(patience)
+        """Whether the loop turns."""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Readable while somebody waits."""
+        return self.pods.descriptor, self.metrics.descriptor, self.turn.descriptor
+
+    def answer(self, pods: Callable[[], Snapshot], metrics: Callable[[], Snapshot]) -> None:
+        """Answer all who wait; nothing is made where nobody does."""
+        self.turn.answer(lambda: True)
+        self.pods.answer(pods)
+        self.metrics.answer(metrics)
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        for queue in (self.pods, self.metrics, self.turn):
+            queue.close()
+
+
+def pages_of(
+    questions: Questions,
+    root: str,
+    driver: str,
+    options: MetricsOptions | None = None,
+) -> Pages:
+    """What can be asked: the pods, the metrics, whether the loop turns."""
+
+    def pods() -> Page:
+        from qoslet.render.documents.agent.pods import pods_document
+        from qoslet.render.documents.plan import encode
+
+        return Page("application/json", encode(pods_document(questions.pods.ask(), root, driver)))
+
+    def metrics() -> Page:
+        from qoslet.render.metrics import MEDIA, exposition
+
+        return Page(MEDIA, exposition(questions.metrics.ask(), options))
+
+    def healthz() -> Page:
+        questions.turn.ask()
+        return Page("text/plain", b"ok\n")
+
+    return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
+
+
+class AgentSockets:
+    """The sockets of an agent while it runs: its private one, and ``listener`` where given."""
+
+    def __init__(self, folder: str, pages: Pages, listener: socket | None) -> None:
+        self._servers = ExitStack()
+        self._folder, self._pages = folder, pages
+        self._servers.callback(forget, folder)
+        self._listen()
+        self.address = ""
+        if listener is not None:
+            shown = {path: pages[path] for path in ("/metrics", "/healthz")}
+            metrics = public(listener, shown)
+            self._servers.callback(metrics.close)
+            self.address = str(metrics.address)
+
+    def _listen(self) -> None:
+        """Answer at the private socket. Raises CannotDo."""
+        self._servers.callback(private(self._folder, self._pages).close)
+
+    def mend(self) -> None:
+        """Listen again where the private socket was removed; tried again where that fails."""
+        if not is_there(self._folder):
+            with suppress(CannotDo):
+                self._listen()
+
+    def __enter__(self) -> AgentSockets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._servers.close()

@@ -1,0 +1,140 @@
+"""What metrics read of cgroups: as the observer of everything has it, each file once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.cgroup.observed import Observed
+from qoslet.core.cgroup.usage.rates import between
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
+from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
+
+V2 = {
+    "cgroup.procs": "7\n",
+    "cpu.stat": "usage_usec 5000001\nuser_usec 4000000\nnr_throttled 3\nthrottled_usec 1500\n",
+    "cpu.max": "10000 100000\n",
+    "memory.current": "4096\n",
+    "memory.peak": "8192\n",
+    "memory.events": "low 0\nhigh 9\nmax 1\noom 1\noom_kill 2\noom_group_kill 1\n",
+    "memory.max": "max\n",
+}
+V1 = {
+    "cpuacct": {"cgroup.procs": "7\n", "cpuacct.usage": "5000001999\n"},
+    "cpu": {
+        "cgroup.procs": "7\n",
+        "cpu.stat": "nr_periods 8\nnr_throttled 3\nthrottled_time 1500999\n",
+        "cpu.shares": "1024\n",
+    },
+    "memory": {
+        "cgroup.procs": "7\n",
+        "memory.usage_in_bytes": "4096\n",
+        "memory.max_usage_in_bytes": "8192\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+        "memory.limit_in_bytes": "9223372036854771712\n",
+    },
+}
+PATHS = ("/p", "/p/app", "/absent")
+
+
+def filled(directory: Path, files: dict[str, str]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (directory / name).write_text(text)
+
+
+@pytest.fixture(params=["v1", "v2"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Any]:
+    """A hierarchy and its mounts, with ``/p/app``."""
+    if request.param == "v2":
+        for path in PATHS[:2]:
+            filled(tmp_path / path[1:], V2)
+        return "v2", str(tmp_path)
+    for controller, files in V1.items():
+        for path in PATHS[:2]:
+            filled(tmp_path / controller / path[1:], files)
+    return "v1", {name: str(tmp_path / name) for name in V1}
+
+
+@pytest.fixture
+def usage(place: tuple[str, Any]) -> Iterator[UsageObserver]:
+    observer = UsageObserver(*place, clock=lambda: 5.0)
+    yield observer
+    observer.close()
+
+
+def test_it_reads_what_the_observer_of_everything_reads(
+    place: tuple[str, Any], usage: UsageObserver
+) -> None:
+    every = CgroupObserver(*place, clock=lambda: 5.0)
+    whole = every.observe("/p")
+    every.close()
+    assert whole.cgroups["/p/app"].pids == (7,)
+    assert usage.observe(PATHS) == Observed(
+        5.0,
+        {path: replace(one, values={}, pids=()) for path, one in whole.cgroups.items()},
+    )
+    app = whole.cgroups["/p/app"]
+    assert (app.usage_usec, app.throttled_usec) == (5_000_001, 1500)
+    assert (app.memory, app.memory_peak, app.oom_kills) == (4096, 8192, 2)
+
+
+def test_each_file_is_opened_once_and_no_other(usage: UsageObserver) -> None:
+    opened: Counter[str] = Counter()
+    listening = True
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if listening and event == "open" and "p/app/" in str(arguments[0]):
+            opened[str(arguments[0])] += 1
+
+    sys.addaudithook(heard)
+    usage.observe(["/p/app"])
+    listening = False
+    names = {place.rpartition("/")[2] for place in opened}
+    assert len(opened) in (4, 5), opened
+    assert set(opened.values()) == {1}
+    assert not names & {"cgroup.procs", "cpu.max", "cpu.shares", "memory.max"}
+
+
+def test_a_file_that_is_absent_or_strange_is_unknown(
+    place: tuple[str, Any], usage: UsageObserver, tmp_path: Path
+) -> None:
+    for file in tmp_path.rglob("memory.*"):
+        if file.parent.name == "app":
+            file.write_text("none of it\n" if "usage" in file.name else "")
+    for file in tmp_path.rglob("cpu.stat"):
+        file.unlink()
+    app = usage.observe(["/p/app"]).cgroups["/p/app"]
+    assert (app.memory, app.memory_peak, app.oom_kills, app.throttled_usec) == (None,) * 4
+    assert (app.usage_usec is None) == (place[0] == "v2")
+
+
+def test_a_cgroup_that_is_recreated_gives_no_negative_rate(
+    place: tuple[str, Any], usage: UsageObserver, tmp_path: Path
+) -> None:
+    before = usage.observe(["/p/app"])
+    for file in [*tmp_path.rglob("app/cpu.stat"), *tmp_path.rglob("app/cpuacct.usage")]:
+        file.write_text(file.read_text().replace("5000", "2000"))
+    # the same inode: the counters went back
+    after = replace(usage.observe(["/p/app"]), at=6.0)
+    assert between(before, after)["/p/app"].cpu is None
+    for app in list(tmp_path.rglob("p/app")):
+        app.rename(app.with_name("old"))
+        filled(app, V2 if place[0] == "v2" else V1[app.parts[-3]])
+    recreated = replace(usage.observe(["/p/app"]), at=7.0)
+    assert recreated.cgroups["/p/app"].identity != before.cgroups["/p/app"].identity
+    assert between(after, recreated) == {}
+
+
+def test_a_look_leaves_no_descriptor_open(usage: UsageObserver) -> None:
+    count = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        usage.observe(PATHS)
+    assert len(os.listdir("/proc/self/fd")) == count
