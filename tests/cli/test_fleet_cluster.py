@@ -152,7 +152,7 @@ def test_what_is_no_api_server_is_asked_once(api: FakeApi, tmp_path: Path) -> No
 
 @needs_client
 def test_a_certificate_that_is_not_looked_at_is_no_warning(api: FakeApi, tmp_path: Path) -> None:
-    named = {"insecure-skip-tls-verify": True, "certificate-authority": None}
+    named: dict[str, Any] = {"insecure-skip-tls-verify": True, "certificate-authority": None}
     done = run("fleet", "--kubeconfig", str(api.kubeconfig(tmp_path, **named)), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from qoslet.core.cgroup.observed import Observed
 from qoslet.core.cgroup.usage.rates import between
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
+from qoslet.host.linux.openat import give_up_kept
 
 V2 = {
     "cgroup.procs": "7\n",
@@ -133,8 +135,59 @@ def test_a_cgroup_that_is_recreated_gives_no_negative_rate(
     assert between(after, recreated) == {}
 
 
-def test_a_look_leaves_no_descriptor_open(usage: UsageObserver) -> None:
-    count = len(os.listdir("/proc/self/fd"))
-    for _ in range(3):
-        usage.observe(PATHS)
-    assert len(os.listdir("/proc/self/fd")) == count
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_only_the_first_look_opens_files(usage: UsageObserver) -> None:
+    count, opened, listening = descriptors(), list[str](), True
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if listening and event == "open" and "p/" in str(arguments[0]):
+            opened.append(str(arguments[0]))
+
+    first = usage.observe(PATHS)
+    kept = descriptors()
+    assert kept - count in (8, 10)
+    sys.addaudithook(heard)
+    assert usage.observe(PATHS) == first
+    listening = False
+    assert (opened, descriptors()) == ([], kept)
+    # a cgroup that nobody asks for any more is let go
+    assert usage.observe(PATHS[:1]).cgroups.keys() == {"/p"}
+    assert descriptors() - count in (4, 5)
+
+
+def test_files_that_appear_or_are_too_many_are_read_all_the_same(
+    place: tuple[str, Any], usage: UsageObserver, tmp_path: Path
+) -> None:
+    whole, count = usage.observe(PATHS), descriptors()
+    few = UsageObserver(*place, most=3, clock=lambda: 5.0)
+    assert [few.observe(PATHS) for _ in range(3)] == [whole] * 3
+    few.close()
+    assert descriptors() == count
+    late = UsageObserver(*place, clock=lambda: 5.0)
+    hidden = [(one, one.read_text()) for one in tmp_path.rglob("p/app/memory.*") if one.is_file()]
+    for file, _ in hidden:
+        file.unlink()
+    assert late.observe(PATHS).cgroups["/p/app"].memory is None
+    for file, text in hidden:
+        file.write_text(text)
+    assert late.observe(PATHS) == late.observe(PATHS) == whole
+    late.close()
+
+
+def test_without_descriptors_it_lets_its_own_go(place: tuple[str, Any]) -> None:
+    usage = UsageObserver(*place, clock=lambda: 5.0)
+    whole = usage.observe(PATHS)
+    usage.give_up()
+    usual, count = resource.getrlimit(resource.RLIMIT_NOFILE), descriptors()
+    usage.observe(PATHS[:1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 4, usual[1]))
+    try:
+        assert usage.observe(PATHS) == whole
+        give_up_kept()
+        assert descriptors() <= count
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        usage.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import closing
@@ -51,6 +52,23 @@ def test_it_reads_what_the_observer_of_everything_reads(driver: Cgroupfs) -> Non
     assert found.cgroups == expected
     assert len(expected) == 3
     assert whole.cgroups[app].usage_usec
+
+
+def test_what_stays_open_tells_of_the_cgroup_that_is_there(driver: Cgroupfs) -> None:
+    path = f"{driver.root}/pod"
+    good(driver, Step("create", driver.root), Step("create", path))
+    with closing(usage_of(driver)) as usage:
+        first = usage.observe([path])
+        assert usage.observe([path]).cgroups == first.cgroups
+        held = os.listdir("/proc/self/fd")
+        good(driver, Step("remove", path), Step("create", path))
+        second = usage.observe([path]).cgroups[path]
+        assert second.identity != first.cgroups[path].identity
+        assert second.usage_usec == 0
+        assert len(os.listdir("/proc/self/fd")) == len(held)
+        good(driver, Step("remove", path))
+        assert usage.observe([path]).cgroups == {}
+        assert len(os.listdir("/proc/self/fd")) < len(held)
 
 
 def test_a_cgroup_that_is_made_again_gives_no_negative_rate(driver: Cgroupfs) -> None:

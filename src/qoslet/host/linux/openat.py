@@ -12,7 +12,7 @@ from _weakrefset import WeakSet  # without the rest of ``weakref``, which nobody
 from collections.abc import Callable, Iterator
 from errno import EEXIST, ENODEV, ENOENT
 from functools import lru_cache
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from qoslet.host.linux.descriptors import EXHAUSTED, kept_at_most
 
@@ -344,10 +344,22 @@ class MountedTree:
         return [f"{path}/{name}" for name in sorted(names)]
 
 
+class KeptFiles(Protocol):
+    """Keeps descriptors for speed, besides those of trees."""
+
+    def give_up(self) -> None:
+        """Close them."""
+
+
+KEPT_FILES: WeakSet[KeptFiles] = WeakSet()
+
+
 def give_up_kept() -> None:
-    """Close every descriptor that any ``MountedTree`` only keeps for speed."""
+    """Close every descriptor of this process that is only kept for speed."""
     for tree in list(MountedTree._all):
         tree.close()
+    for keeper in list(KEPT_FILES):
+        keeper.give_up()
 
 
 def open_retrying(name: str, flags: int, directory: int) -> int:

@@ -16,7 +16,7 @@ UsageField = Literal[
 """A field of ``ObservedCgroup``."""
 
 
-class UsageNumber(NamedTuple):
+class UsageCounter(NamedTuple):
     """A number of a file: ``pattern`` finds it, ``unit`` of it make one of the field's."""
 
     field: UsageField
@@ -32,32 +32,32 @@ def _line(name: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"^%s (\d+)$" % name, re.MULTILINE)
 
 
-_V2: Mapping[str, tuple[UsageNumber, ...]] = {
+_V2: Mapping[str, tuple[UsageCounter, ...]] = {
     "cpu.stat": (
-        UsageNumber("usage_usec", _line(b"usage_usec")),
-        UsageNumber("throttled_usec", _line(b"throttled_usec")),
+        UsageCounter("usage_usec", _line(b"usage_usec")),
+        UsageCounter("throttled_usec", _line(b"throttled_usec")),
     ),
-    "memory.current": (UsageNumber("memory", _WHOLE),),
-    "memory.peak": (UsageNumber("memory_peak", _WHOLE),),
-    "memory.events": (UsageNumber("oom_kills", _line(b"oom_kill")),),
+    "memory.current": (UsageCounter("memory", _WHOLE),),
+    "memory.peak": (UsageCounter("memory_peak", _WHOLE),),
+    "memory.events": (UsageCounter("oom_kills", _line(b"oom_kill")),),
 }
-_V1: Mapping[str, tuple[UsageNumber, ...]] = {
-    "cpuacct.usage": (UsageNumber("usage_usec", _WHOLE, 1000),),
-    "cpu.stat": (UsageNumber("throttled_usec", _line(b"throttled_time"), 1000),),
-    "memory.usage_in_bytes": (UsageNumber("memory", _WHOLE),),
-    "memory.max_usage_in_bytes": (UsageNumber("memory_peak", _WHOLE),),
-    "memory.memsw.usage_in_bytes": (UsageNumber("memory_swap", _WHOLE),),
-    "memory.oom_control": (UsageNumber("oom_kills", _line(b"oom_kill")),),
+_V1: Mapping[str, tuple[UsageCounter, ...]] = {
+    "cpuacct.usage": (UsageCounter("usage_usec", _WHOLE, 1000),),
+    "cpu.stat": (UsageCounter("throttled_usec", _line(b"throttled_time"), 1000),),
+    "memory.usage_in_bytes": (UsageCounter("memory", _WHOLE),),
+    "memory.max_usage_in_bytes": (UsageCounter("memory_peak", _WHOLE),),
+    "memory.memsw.usage_in_bytes": (UsageCounter("memory_swap", _WHOLE),),
+    "memory.oom_control": (UsageCounter("oom_kills", _line(b"oom_kill")),),
 }
 
 
-def usage_files(hierarchy: str) -> Mapping[str, tuple[UsageNumber, ...]]:
+def usage_files(hierarchy: str) -> Mapping[str, tuple[UsageCounter, ...]]:
     """The files of a hierarchy, and the numbers in each."""
     return _V1 if hierarchy == "v1" else _V2
 
 
 def take_numbers(
-    data: bytes, numbers: tuple[UsageNumber, ...], found: dict[UsageField, int]
+    data: bytes, numbers: tuple[UsageCounter, ...], found: dict[UsageField, int]
 ) -> None:
     """Add the numbers of a file; one that is not in it stays unknown."""
     for field, pattern, unit in numbers:
