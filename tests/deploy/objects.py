@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -71,7 +70,7 @@ _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
 
 
 def rendered(path: Path, values: Mapping[str, Any]) -> str:
-    """A template that uses no more than values, ``if``, ``else``, ``toYaml`` and ``sha256sum``."""
+    """A template that uses no more than values, ``if``, ``else`` and ``toYaml``."""
     lines: list[str] = []
     shown = [True]
     for line in path.read_text().splitlines():
@@ -107,7 +106,5 @@ def _value(words: list[str], values: Mapping[str, Any]) -> str:
     if words[0] != "toYaml":
         return str(_at(words[0], values))
     text = yaml.safe_dump(_at(words[1], values), sort_keys=False)
-    if words[3] == "sha256sum":
-        return hashlib.sha256(text.encode()).hexdigest()
     assert words[2:4] == ["|", "nindent"]
     return "\n" + textwrap.indent(text.rstrip("\n"), " " * int(words[4]))

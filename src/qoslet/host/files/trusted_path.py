@@ -4,7 +4,8 @@ Each component is opened without following links and checked on its descriptor, 
 exchanged between the check and the use. The rule is that of sshd's StrictModes: owned by root or
 by who runs this, writable by the owner alone, also where the group is root's. A sticky directory
 such as ``/tmp`` may stand on the way, since only the owner of an entry can replace it, but is not
-itself a directory to read manifests from.
+itself a directory to read manifests from. A directory that is mounted read-only here may be writable:
+that of a ConfigMap is, and whoever mounts it says who writes it.
 
 Source: sshd_config(5) StrictModes, path_resolution(7), inode(7).
 """
@@ -63,14 +64,13 @@ def _walk(path: str, owners: frozenset[int]) -> int:
     links, here = 0, "/"
     at = os.open("/", _COMPONENT)
     try:
-        _check(path, here, os.fstat(at), owners, last=not names)
+        _check(path, here, at, owners, last=not names)
         while names:
             name = names.popleft()
             component = os.open(name, _COMPONENT, dir_fd=at)
             full = os.path.normpath(os.path.join(here, name))
             try:
-                facts = os.fstat(component)
-                _check(path, full, facts, owners, last=not names)
+                facts = _check(path, full, component, owners, last=not names)
                 target = _target(path, full, component) if stat.S_ISLNK(facts.st_mode) else None
             except BaseException:
                 os.close(component)
@@ -108,16 +108,19 @@ def _target(path: str, link: str, descriptor: int) -> str:
 
 
 def _check(
-    path: str, component: str, facts: os.stat_result, owners: frozenset[int], *, last: bool
-) -> None:
-    """Raise BadInput where another user can change this component of ``path``."""
+    path: str, component: str, descriptor: int, owners: frozenset[int], *, last: bool
+) -> os.stat_result:
+    """What is open of this component of ``path``. Raises BadInput where another user can change it."""
+    facts = os.fstat(descriptor)
     mode = facts.st_mode
     link, directory = stat.S_ISLNK(mode), stat.S_ISDIR(mode)
     writable = 0 if link else mode & _OTHERS
     if directory and mode & stat.S_ISVTX and not last:
         writable = 0
+    if directory and writable and os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
+        writable = 0
     if facts.st_uid in owners and not writable:
-        return
+        return facts
     commands = []
     if not (link or directory or stat.S_ISREG(mode)):
         # a device or pipe: its owner and mode are others' business
