@@ -23,7 +23,7 @@ from bench import growth
 from bench.figures import Figure
 from bench.figures import table as figure_table
 from bench.run import KEPT
-from docs import memoryforms, phases, referenceparts
+from docs import deployparts, memoryforms, phases, referenceparts
 from docs.specimens import sentences
 from qoslet.cli.help.man_page import page
 from qoslet.core.reconcile.file_writers import NEWEST, TABLE, FileWriter
@@ -255,7 +255,7 @@ def pages() -> list[Path]:
 
 def main() -> int:
     """Write the pages, or with ``--check`` name those that are out of date."""
-    made = {path: current(path) for path in pages()} | {MAN_PAGE: page()}
+    made = {path: current(path) for path in pages()} | {MAN_PAGE: page()} | deployparts.files()
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:

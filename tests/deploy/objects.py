@@ -33,7 +33,8 @@ def kustomized(*components: str) -> Objects:
                 found[one["kind"], one["metadata"]["name"]] = one
         for made in head.get("configMapGenerator", ()):
             data = {name: (folder / name).read_text() for name in made["files"]}
-            metadata = {"name": made["name"], "namespace": head["namespace"]}
+            metadata = {"name": made["name"], "namespace": made.get("namespace", "qoslet")}
+            metadata |= {"labels": one} if (one := made["options"].get("labels")) else {}
             found["ConfigMap", made["name"]] = {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
@@ -52,6 +53,9 @@ def _patch(target: Any, step: Mapping[str, Any]) -> None:
     *way, last = step["path"].strip("/").split("/")
     for name in way:
         target = target[int(name)] if isinstance(target, list) else target[name]
+    if last == "-":
+        target.append(step["value"])
+        return
     assert step["op"] == "add" or last in target
     target[last] = step["value"]
 
@@ -70,7 +74,7 @@ _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
 
 
 def rendered(path: Path, values: Mapping[str, Any]) -> str:
-    """A template that uses no more than values, ``if``, ``else`` and ``toYaml``."""
+    """A template that uses no more than values, ``if``, ``else``, ``toYaml`` and files."""
     lines: list[str] = []
     shown = [True]
     for line in path.read_text().splitlines():
@@ -82,6 +86,9 @@ def rendered(path: Path, values: Mapping[str, Any]) -> str:
             shown[-1] = not shown[-1]
         elif words == ["end"]:
             shown.pop()
+        elif all(shown) and found and line.lstrip().startswith("{{-"):
+            # the dash takes the newline before it away
+            lines.append(_value(words, values).removeprefix("\n"))
         elif all(shown):
             lines.append(_ACTION.sub(lambda one: _value(one[1].split(), values), line))
     assert shown == [True], f"{path}: an if has no end"
@@ -103,6 +110,9 @@ def _at(name: str, values: Mapping[str, Any]) -> Any:
 
 
 def _value(words: list[str], values: Mapping[str, Any]) -> str:
+    if words[0] == ".Files.Get":
+        text = (CHART / words[1].strip('"')).read_text()
+        return "\n" + textwrap.indent(text.rstrip("\n"), " " * int(words[4]))
     if words[0] != "toYaml":
         return str(_at(words[0], values))
     text = yaml.safe_dump(_at(words[1], values), sort_keys=False)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from docs import deployparts
 from qoslet.cli.commands import COMMANDS, parser_of
 from qoslet.core.node.cluster.rights import RIGHTS, Use, rules_of
 from qoslet.version import VERSION
@@ -71,6 +72,7 @@ def test_every_right_of_the_agent_is_granted_by_a_component() -> None:
     [
         ({}, ()),
         ({"mode": "release"}, ("release",)),
+        ({"monitoring": True}, ("monitoring",)),
         ({"rbac": {"api": True, "nodesProxy": False, "evict": False}}, ("api-source",)),
         ({"rbac": {"api": False, "nodesProxy": True, "evict": False}}, ("kubelet-before-1.33",)),
         ({"rbac": {"api": False, "nodesProxy": False, "evict": True}}, ("evict",)),
@@ -106,6 +108,23 @@ def test_a_policy_that_changes_is_no_new_agent() -> None:
     assert head["configMapGenerator"][0]["options"] == {"disableNameSuffixHash": True}
     text = chart(policy={"mode": "guard", "memoryQos": "qoslet"})["ConfigMap", "qoslet-policy"]
     assert yaml.safe_load(text["data"]["policy.yaml"])["memoryQos"] == "qoslet"
+
+
+def test_alerts_and_dashboard_are_those_of_the_program() -> None:
+    made = deployparts.files()
+    assert len(made) == 4
+    for path, text in made.items():
+        assert path.read_text() == text, "make docs writes it"
+    objects = kustomized("monitoring")
+    alerts = yaml.safe_load(run("metrics", "--agent", "-o", "rules").stdout)
+    assert objects["PrometheusRule", "qoslet"]["spec"] == alerts
+    board = objects["ConfigMap", "qoslet-dashboard"]["data"]["qoslet-agent.json"]
+    assert json.loads(board) == json.loads(run("metrics", "--agent", "-o", "grafana").stdout)
+    endpoint = objects["PodMonitor", "qoslet"]["spec"]["podMetricsEndpoints"][0]
+    (port,) = pod_spec(objects)["containers"][0]["ports"]
+    assert port["name"] == endpoint["port"]
+    assert f"$(NODE_IP):{port['containerPort']}" in pod_spec(objects)["containers"][0]["args"][-1]
+    assert "ports" not in pod_spec(kustomized())["containers"][0]
 
 
 def test_an_uninstall_is_refused_until_values_are_released() -> None:
@@ -180,7 +199,7 @@ def test_our_own_plan_and_lint_accept_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("agent" not in COMMANDS, reason="this tree has no command agent")
-@pytest.mark.parametrize("components", [(), ("release",)])
+@pytest.mark.parametrize("components", [(), ("release",), ("monitoring",)])
 def test_the_program_takes_the_arguments(components: tuple[str, ...]) -> None:
     spec = pod_spec(kustomized(*components))
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
@@ -212,7 +231,9 @@ def test_the_image_installs_what_the_lock_files_pin() -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-@pytest.mark.parametrize("components", [(), ("release",), tuple(COMPONENTS)])
+@pytest.mark.parametrize(
+    "components", [(), ("release",), ("release", "monitoring"), (*COMPONENTS, "monitoring")]
+)
 def test_kubectl_puts_it_together_alike(tmp_path: Path, components: tuple[str, ...]) -> None:
     shutil.copytree(KUSTOMIZE, tmp_path / "kustomize")
     (tmp_path / "over").mkdir()

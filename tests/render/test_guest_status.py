@@ -12,11 +12,13 @@ import pytest
 from qoslet import schema
 from qoslet.app.agent.service import Log
 from qoslet.app.guest.serve import RESET_SECONDS, GuestQuestions, GuestService
+from qoslet.core.guest.monitoring import GUEST_METRICS
 from qoslet.core.guest.status import GuestSync
+from qoslet.core.status.monitoring import series_name
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.agent.guest import status_document
 from qoslet.render.documents.plan import encode
-from qoslet.render.guest_metrics import METRICS, guest_exposition
+from qoslet.render.guest_metrics import guest_exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.guest import status_lines
 from tests.agent.guest.beside import GUARD
@@ -48,8 +50,8 @@ def test_the_document_has_its_schema(node: Stalled) -> None:
 
 def test_every_metric_is_there(node: Stalled) -> None:
     text = guest_exposition(node.beside.status).decode()
-    for one in METRICS:
-        assert f"# HELP {one.row.name}" in text
+    for one in GUEST_METRICS.values():
+        assert f"# HELP {one.name}" in text
     assert 'qoslet_agent_info{memory_qos="qoslet",mode="guard"} 1.0' in text
     assert "qoslet_agent_resets_total 1.0" in text
     assert 'qoslet_agent_guard_decisions_total{answer="limit",mode="act"} 1.0' in text
@@ -57,7 +59,7 @@ def test_every_metric_is_there(node: Stalled) -> None:
 
 def test_the_page_lists_every_metric() -> None:
     page = (REPO / "docs/reference/agent.md").read_text(encoding="utf-8")
-    names = [f"{one.row.name}{'_total' * one.row.counter}" for one in METRICS]
+    names = [series_name(one) for one in GUEST_METRICS.values()]
     assert [name for name in names if f"`{name}`" not in page] == []
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from qoslet.core.status.fields import Metric as MetricRow
+from qoslet.core.guest.monitoring import GUEST_METRICS
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -35,74 +33,25 @@ def _one(read: Callable[[GuestStatus], float]) -> Callable[[GuestStatus], Iterab
     return lambda status: [((), read(status))]
 
 
-class GuestMetric(Struct, frozen=True):
-    """A metric, and how its samples are read."""
-
-    row: MetricRow
-    read: Callable[[GuestStatus], Iterable[Sample]]
-
-
-def _row(name: str, help: str, *labels: str, counter: bool = False) -> MetricRow:
-    return MetricRow(f"qoslet_agent_{name}", help, labels, counter)
-
-
-METRICS = (
-    GuestMetric(
-        _row("info", "The agent: its mode and its variant of Memory QoS.", "mode", "memory_qos"),
-        lambda one: [((one.policy.mode, one.memory_qos), 1)],
-    ),
-    GuestMetric(_row("pods", "Pods of the node."), _one(lambda one: one.pods)),
-    GuestMetric(
-        _row("source_complete", "Whether the source of pods has all of them.", "source"),
-        lambda one: [((one.source.name,), one.source.complete)],
-    ),
-    GuestMetric(
-        _row("source_age_seconds", "Time since the source of pods answered last.", "source"),
-        lambda one: [((one.source.name,), one.source.age_seconds)],
-    ),
-    GuestMetric(_row("findings", "Findings of the last audit.", "verdict", "severity"), _findings),
-    GuestMetric(
-        _row("compared_values", "Values that the last audit compared."),
-        _one(lambda one: one.compared),
-    ),
-    GuestMetric(
-        _row("held_files", "Files that hold a value of the agent's."),
-        _one(lambda one: len(one.held)),
-    ),
-    GuestMetric(
-        _row("contested_files", "Files that another process resets."),
-        _one(lambda one: len(one.contested)),
-    ),
-    GuestMetric(
-        _row("errors", "What is wrong now: sources, writes, audits."),
-        _one(lambda one: len(one.errors)),
-    ),
-    GuestMetric(
-        _row("guard_overrides", "Cgroups whose memory.high the guard has changed."),
-        _one(lambda one: len(one.guard.held)),
-    ),
-    GuestMetric(_row("syncs", "Syncs since the start.", counter=True), _one(lambda one: one.syncs)),
-    GuestMetric(
-        _row("writes", "Values written since the start.", counter=True),
-        _one(lambda one: one.writes),
-    ),
-    GuestMetric(
-        _row("rewrites", "Values written again after another process reset them.", counter=True),
-        _one(lambda one: one.rewrites),
-    ),
-    GuestMetric(
-        _row("resets", "Values that another process reset.", counter=True),
-        _one(lambda one: one.resets),
-    ),
-    GuestMetric(
-        _row("write_failures", "Writes that the kernel or systemd refused.", counter=True),
-        _one(lambda one: one.failures),
-    ),
-    GuestMetric(
-        _row("guard_decisions", "Decisions of the guard.", "mode", "answer", counter=True),
-        _guard_decisions,
-    ),
-)
+SAMPLES: Mapping[str, Callable[[GuestStatus], Iterable[Sample]]] = {
+    "info": lambda one: [((one.policy.mode, one.memory_qos), 1)],
+    "pods": _one(lambda one: one.pods),
+    "source_complete": lambda one: [((one.source.name,), one.source.complete)],
+    "source_age_seconds": lambda one: [((one.source.name,), one.source.age_seconds)],
+    "findings": _findings,
+    "compared_values": _one(lambda one: one.compared),
+    "held_files": _one(lambda one: len(one.held)),
+    "contested_files": _one(lambda one: len(one.contested)),
+    "errors": _one(lambda one: len(one.errors)),
+    "guard_overrides": _one(lambda one: len(one.guard.held)),
+    "syncs": _one(lambda one: one.syncs),
+    "writes": _one(lambda one: one.writes),
+    "rewrites": _one(lambda one: one.rewrites),
+    "resets": _one(lambda one: one.resets),
+    "write_failures": _one(lambda one: one.failures),
+    "guard_decisions": _guard_decisions,
+}
+"""How the samples of each metric are read."""
 
 
 class _Collector:
@@ -115,10 +64,10 @@ class _Collector:
         """Every metric of the status."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        for one in METRICS:
-            family = CounterMetricFamily if one.row.counter else GaugeMetricFamily
-            metric = family(one.row.name, one.row.help, labels=one.row.labels)
-            for labels, value in one.read(self._status):
+        for name, row in GUEST_METRICS.items():
+            family = CounterMetricFamily if row.counter else GaugeMetricFamily
+            metric = family(row.name, row.help, labels=row.labels)
+            for labels, value in SAMPLES[name](self._status):
                 metric.add_metric(labels, value)
             yield metric
 

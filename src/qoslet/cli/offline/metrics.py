@@ -18,8 +18,9 @@ examples:
   qoslet metrics
   qoslet metrics -o grafana >dashboard.json
   qoslet metrics -o rules >qoslet-rules.yaml; promtool check rules qoslet-rules.yaml
+  qoslet metrics --agent -o rules
 
-An agent exports them: qoslet help run says where.
+An agent exports them: qoslet help run says where, with --agent qoslet help agent.
 
 exit code: 0 done, 2 bad input
 """
@@ -29,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     what = "Print a table, a Grafana dashboard or Prometheus alerting rules: table, grafana, rules"
     add_output_argument(parser, FORMS, what)
+    parser.add_argument(
+        "--agent", action="store_true", help="What qoslet agent exports, instead of qoslet run"
+    )
     add_drawing_arguments(parser, exact=False)
 
 
@@ -37,13 +41,14 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.render.documents import monitoring
     from qoslet.render.documents.plan import encode, encode_yaml
 
+    of = monitoring.BESIDE_KUBELETS if args.agent else monitoring.OF_PODS
     if args.output == "grafana":
-        emit(encode(monitoring.dashboard()))
+        emit(encode(monitoring.dashboard(of)))
     elif args.output == "rules":
-        emit(encode_yaml(monitoring.rules()))
+        emit(encode_yaml(monitoring.rules(of)))
     else:
         shown = screen(args)
-        rows = list(monitoring.metrics())
+        rows = list(monitoring.metrics(of))
         lines = []
         for name, labels, help in rows:
             lines.append(shown.paint(name, "bold") + (f"  {{{labels}}}" if labels else ""))

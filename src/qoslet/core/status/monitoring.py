@@ -7,11 +7,12 @@ on a screen at night. Source: Prometheus alerting and recording rules; Grafana d
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.status.fields import BY_NAME
+from qoslet.core.status.fields import BY_NAME, Metric
 
 Unit = Literal["short", "bytes", "s", "percentunit", "cores"]
 Severity = Literal["critical", "warning"]
@@ -228,10 +229,15 @@ def metric_name(field: str) -> str:
     metric = BY_NAME[field].metric
     if metric is None:
         raise KeyError(field)
+    return series_name(metric)
+
+
+def series_name(metric: Metric) -> str:
+    """The series of a metric."""
     return f"{metric.name}_total" if metric.counter else metric.name
 
 
-def promql(expression: str) -> str:
+def promql(expression: str, metric_name: Callable[[str], str] = metric_name) -> str:
     """An expression with the names of series in place of fields. Doubled braces are PromQL's."""
     held = expression.replace("{{", "\0").replace("}}", "\1")
     named = re.sub(r"\{(\w+)\}", lambda found: metric_name(found[1]), held)

@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from qoslet.core.status.fields import FIELDS
-from qoslet.core.status.monitoring import ALERTS, PANELS, Alert, Panel, metric_name, promql
+from msgspec import Struct
+
+from qoslet.core.guest.monitoring import GUEST_ALERTS, GUEST_METRICS, GUEST_PANELS
+from qoslet.core.status.fields import FIELDS, Metric
+from qoslet.core.status.monitoring import ALERTS, PANELS, Alert, Panel, promql, series_name
 from qoslet.render.documents.plan import Document
 
 _WIDTH, _HEIGHT = 12, 8
 _UNITS = {"cores": "short"}
 
 
-def dashboard() -> Document:
+class Monitoring(Struct, frozen=True):
+    """What one kind of agent exports, and what to watch of it. ``metrics`` are by the names that
+    expressions have for them; ``sign_of_life`` is one that every agent has."""
+
+    name: str
+    about: str
+    metrics: Mapping[str, Metric]
+    panels: Sequence[Panel]
+    alerts: Sequence[Alert]
+    sign_of_life: str
+
+    def series(self, name: str) -> str:
+        """The series of a metric. Raises KeyError."""
+        return series_name(self.metrics[name])
+
+
+OF_PODS = Monitoring(
+    "qoslet",
+    "Pods, their CPU and memory, and the guard of nodes that qoslet runs.",
+    {field.name: field.metric for field in FIELDS if field.metric is not None},
+    PANELS,
+    ALERTS,
+    "cycle",
+)
+BESIDE_KUBELETS = Monitoring(
+    "qoslet-agent",
+    "Findings, held values and the guard of agents beside kubelets.",
+    GUEST_METRICS,
+    GUEST_PANELS,
+    GUEST_ALERTS,
+    "syncs",
+)
+
+
+def dashboard(of: Monitoring = OF_PODS) -> Document:
     """The dashboard, to be imported or provisioned; it asks for a data source and for instances."""
     source: Document = {"type": "prometheus", "uid": "${datasource}"}
     return {
-        "uid": "qoslet",
-        "title": "qoslet",
-        "description": "Pods, their CPU and memory, and the guard of nodes that qoslet runs.",
+        "uid": of.name,
+        "title": of.name,
+        "description": of.about,
         "tags": ["qoslet", "cgroups"],
         "schemaVersion": 39,
         "editable": True,
@@ -31,18 +68,18 @@ def dashboard() -> Document:
                     "name": "instance",
                     "type": "query",
                     "datasource": source,
-                    "query": f"label_values({metric_name('cycle')}, instance)",
+                    "query": f"label_values({of.series(of.sign_of_life)}, instance)",
                     "includeAll": True,
                     "multi": True,
                     "refresh": 2,
                 },
             ]
         },
-        "panels": [_panel(at, panel, source) for at, panel in enumerate(PANELS)],
+        "panels": [_panel(of, at, panel, source) for at, panel in enumerate(of.panels)],
     }
 
 
-def _panel(at: int, panel: Panel, source: Document) -> Document:
+def _panel(of: Monitoring, at: int, panel: Panel, source: Document) -> Document:
     return {
         "id": at + 1,
         "type": "timeseries",
@@ -66,7 +103,7 @@ def _panel(at: int, panel: Panel, source: Document) -> Document:
         "targets": [
             {
                 "refId": chr(ord("A") + number),
-                "expr": _of_instance(promql(query.expression)),
+                "expr": _of_instance(of, promql(query.expression, of.series)),
                 "legendFormat": query.legend,
             }
             for number, query in enumerate(panel.queries)
@@ -74,9 +111,9 @@ def _panel(at: int, panel: Panel, source: Document) -> Document:
     }
 
 
-def _of_instance(expression: str) -> str:
+def _of_instance(of: Monitoring, expression: str) -> str:
     """The expression for the instances that are chosen."""
-    names = {metric_name(field.name) for field in FIELDS if field.metric is not None}
+    names = {of.series(name) for name in of.metrics}
     chosen = 'instance=~"$instance"'
     for name in sorted(names, key=len, reverse=True):
         expression = expression.replace(f"{name}{{", f"{name}\0{{{chosen}, ")
@@ -94,23 +131,22 @@ def _bare(expression: str, name: str, full: str) -> str:
     return made
 
 
-def rules() -> Document:
+def rules(of: Monitoring = OF_PODS) -> Document:
     """The alerts as a file of Prometheus rules."""
-    return {"groups": [{"name": "qoslet", "rules": [_rule(alert) for alert in ALERTS]}]}
+    return {"groups": [{"name": of.name, "rules": [_rule(of, alert) for alert in of.alerts]}]}
 
 
-def _rule(alert: Alert) -> Document:
+def _rule(of: Monitoring, alert: Alert) -> Document:
     return {
         "alert": alert.name,
-        "expr": promql(alert.expression),
+        "expr": promql(alert.expression, of.series),
         "for": alert.lasting,
         "labels": {"severity": alert.severity},
         "annotations": {"summary": alert.summary, "description": alert.about},
     }
 
 
-def metrics() -> Iterator[tuple[str, str, str]]:
+def metrics(of: Monitoring = OF_PODS) -> Iterator[tuple[str, str, str]]:
     """Name, labels and help of every metric."""
-    for field in FIELDS:
-        if field.metric is not None:
-            yield metric_name(field.name), ", ".join(field.metric.labels), field.metric.help
+    for metric in of.metrics.values():
+        yield series_name(metric), ", ".join(metric.labels), metric.help
