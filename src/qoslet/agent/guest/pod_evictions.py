@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qoslet.agent.guest.container_killer import GuestContainerKiller
-from qoslet.agent.guest.hour_budget import HourBudget
+from qoslet.agent.guest.hour_budget import HourBudget, KeptTimes
 from qoslet.agent.guest.ports import EvictionClient
 from qoslet.core.api.pod import Pod
 from qoslet.core.guest.policy import Ends
@@ -36,10 +36,11 @@ class GuestEvictions:
         client: EvictionClient,
         node: str,
         clock: Callable[[], float],
+        asks: KeptTimes | None = None,
     ) -> None:
         self._killer, self._budget, self._client = killer, budget, client
         self._node, self._clock = node, clock
-        self._asks = HourBudget(ASKS_AN_HOUR, clock)
+        self._asks = HourBudget(ASKS_AN_HOUR, clock, asks)
         self._asking: EvictionRequest | None = None
         self._late_at = 0.0
         self._evicted: dict[str, float] = {}

@@ -39,6 +39,7 @@ from qoslet.host.cluster.pod_evictor import PodEvictor
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.state.folder import folder_of
+from qoslet.host.state.hour_file import HourFile
 
 if TYPE_CHECKING:
     from qoslet.app.tree import OwnedTree, TreeLocation
@@ -87,10 +88,12 @@ def joined(
         allow, plugin = tree.allow_foreign_writes, PluginValues(location.root)
         files = PolicyFiles(executor, clock.monotonic, allow=allow, plugin=plugin)
         killer = Killing(tree.driver.kill)
-        budget = HourBudget(MOST_AN_HOUR, clock.monotonic)
+        state = os.path.dirname(folder_of(location.root))
+        ended, asked = (HourFile(state, location.root, name) for name in ("ended", "evictions"))
+        budget = HourBudget(MOST_AN_HOUR, clock.monotonic, ended)
         name = view.plan.node.name or inputs.node_name or os.uname().nodename
         ends = GuestEvictions(
-            GuestContainerKiller(killer, budget), budget, client, name, clock.monotonic
+            GuestContainerKiller(killer, budget), budget, client, name, clock.monotonic, asked
         )
         guard = PodGuard(executor, clock, killer, memory, ends, own_pods())
         agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval)
