@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.workload.container_state import ContainerState
@@ -55,13 +54,6 @@ NOTES = 1000
 """Lines that are kept for who asks; the oldest go first."""
 
 
-class _KeeperView(Struct):
-    """A pod as the keeper told it last."""
-
-    held: RuntimePod
-    states: tuple[ContainerState, ...]
-
-
 class KeeperRuntime:
     """Containers in the hands of the keeper of one root. ``notes`` gathers what could not be done
     on the way, each line once; ``pid`` is the keeper's, 0 before it has answered. ``place`` is called
@@ -79,7 +71,8 @@ class KeeperRuntime:
         self._starter = starter or Starter(setting)
         self._peer: Peer | None = None
         self._waits: select.epoll | None = None
-        self._views: dict[str, _KeeperView] = {}
+        self._pods: dict[str, RuntimePod] = {}
+        self._containers: dict[str, tuple[ContainerState, ...]] = {}
         self._told: set[str] = set()
         self._known = True
         self._pending: dict[int, StartPod | StopPod | RestartContainer | UpdatePod | RemovePod] = {}
@@ -141,7 +134,7 @@ class KeeperRuntime:
         """Begin a pod; ``cgroups`` is the path of each container's group by its name. A pod
         that is kept already stays as it is. Raises ``CannotDo`` where it may not be run."""
         self._listen()
-        if spec.uid in self._views:
+        if spec.uid in self._pods:
             return
         check_pod(spec, cgroups)
         digest = spec.digest()
@@ -162,16 +155,15 @@ class KeeperRuntime:
         )
         request = StartPod(self._next(), replace(spec, problems=()), dict(cgroups), digest)
         self._ask(request, spec.uid)
-        self._views[spec.uid] = _KeeperView(held, waiting)
-        self._states = None
+        self._keep(held, waiting)
 
     def poll(self) -> tuple[ContainerState, ...]:
         """The state of every container of every pod that is kept, as far as it was told. Raises
         ``CannotDo`` where the keeper is not ours to talk to."""
         self._listen()
         if self._states is None:
-            # one call for all pods, not one for each: any change of a pod asks for all again
-            self._states = tuple(chain.from_iterable([v.states for v in self._views.values()]))
+            # any change of a pod asks for all again: no line of Python for each
+            self._states = tuple(chain.from_iterable(self._containers.values()))
         return self._states
 
     def list_pods(self) -> Mapping[str, RuntimePod]:
@@ -193,38 +185,48 @@ class KeeperRuntime:
             else:
                 time.sleep(0.01)
             self._listen()
-        return {uid: view.held for uid, view in self._views.items()}
+        return dict(self._pods)
 
     def stop(self, uid: str, grace_seconds: float) -> None:
         """Begin to end a pod; ``poll`` tells how it goes. Stopping again with a shorter grace
         period hurries; one that is not kept is no fault."""
         self._listen()
-        if uid in self._views:
+        if uid in self._pods:
             self._ask(StopPod(self._next(), uid, grace_seconds), uid)
 
     def restart(self, uid: str, container: str) -> None:
         """Begin to end one container; it is started again at once, whatever its policy."""
         self._listen()
-        if uid in self._views:
+        if uid in self._pods:
             self._ask(RestartContainer(self._next(), uid, container), uid)
 
     def update(self, spec: PodSpec) -> None:
         """Later starts of the pod's containers use these launches; processes stay."""
         self._listen()
-        if spec.uid in self._views:
+        if spec.uid in self._pods:
             self._ask(UpdatePod(self._next(), replace(spec, problems=())), spec.uid)
 
     def remove_pod(self, uid: str) -> None:
         """Drop a pod and its logs; one that is not kept is no fault. Raises ``CannotDo`` if a
         container is running."""
         self._listen()
-        view = self._views.get(uid)
-        if view is None:
+        pod = self._pods.get(uid)
+        if pod is None:
             return
-        if any(state.running for state in view.states):
-            raise CannotDo("containers are still running", where=f"Pod {view.held.key}")
+        if any(state.running for state in self._containers[uid]):
+            raise CannotDo("containers are still running", where=f"Pod {pod.key}")
         self._ask(RemovePod(self._next(), uid), uid)
-        self._views.pop(uid, None)
+        self._forget(uid)
+
+    def _keep(self, pod: RuntimePod, states: tuple[ContainerState, ...]) -> None:
+        """A pod is as given from now on."""
+        self._pods[pod.uid], self._containers[pod.uid] = pod, states
+        self._states = None
+
+    def _forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self._pods.pop(uid, None)
+        self._containers.pop(uid, None)
         self._states = None
 
     def descriptors(self) -> list[int]:
@@ -256,7 +258,7 @@ class KeeperRuntime:
             self._peer = None
         self._forget_waits()
         deadline = time.monotonic() + seconds
-        while not self._views and time.monotonic() < deadline and self._starter.running():
+        while not self._pods and time.monotonic() < deadline and self._starter.running():
             time.sleep(0.002)
         self._starter.collect()
 
@@ -286,7 +288,7 @@ class KeeperRuntime:
         """Connect, start a keeper where there is none, and ask again what was not answered."""
         if self._wrong is not None or time.monotonic() < self._retry_at:
             return
-        fresh = not self._views and not self._starter.has_records()
+        fresh = not self._pods and not self._starter.has_records()
         mine = self._starter.child
         self._peer = Peer(self._starter.connect())
         # Nothing can be told by one that began with nothing.
@@ -304,7 +306,7 @@ class KeeperRuntime:
         """Take in what the keeper has told. Raises ``CannotDo`` where it does not know us."""
         if self._wrong is not None:
             raise self._wrong
-        if self._peer is None and (self._views or self._pending or not self._known):
+        if self._peer is None and (self._pods or self._pending or not self._known):
             self._reach()
         if self._peer is None:
             return
@@ -334,12 +336,10 @@ class KeeperRuntime:
                 uid = said.held.uid
                 self._told.add(uid)
                 if said.done >= self._latest.get(uid, 0):
-                    self._views[uid] = _KeeperView(said.held, said.states)
-                    self._states = None
+                    self._keep(said.held, said.states)
             case PodRemoved():
                 if said.done >= self._latest.get(said.uid, 0):
-                    self._views.pop(said.uid, None)
-                    self._states = None
+                    self._forget(said.uid)
             case RequestsDone():
                 self._done(said.done)
             case LogMessage():
@@ -365,9 +365,10 @@ class KeeperRuntime:
     def _done(self, done: int) -> None:
         """Requests were dealt with; the first time, all pods were told."""
         if not self._known or done == 0:
-            gone = [uid for uid in self._views if uid not in self._told | self._latest.keys()]
+            gone = [uid for uid in self._pods if uid not in self._told | self._latest.keys()]
             for uid in gone:
-                self._note(f"Pod {self._views.pop(uid).held.key}: the keeper does not know it")
+                self._note(f"Pod {self._pods[uid].key}: the keeper does not know it")
+                self._forget(uid)
             self._known, self._states = True, None
         self._waits_since = time.monotonic()
         for number in [number for number in self._pending if number <= done]:
@@ -384,12 +385,12 @@ class KeeperRuntime:
         wait = TRIES[min(self._failures, len(TRIES) - 1)]
         self._failures += 1
         self._retry_at = time.monotonic() + wait
-        if self._views or self._pending:
+        if self._pods or self._pending:
             words = self._starter.runtime_error()
             about = f": {words}" if words else ""
             self._note(f"the keeper (process {self.pid}) exited{about}; starting another")
-        self._known = self._known and not self._views
-        if wait == 0.0 and (self._views or self._pending):
+        self._known = self._known and not self._pods
+        if wait == 0.0 and (self._pods or self._pending):
             self._reach()
 
     def _note(self, line: str) -> None:
