@@ -48,6 +48,20 @@ def test_the_installed_program_runs(wheel: Path, tmp_path: Path) -> None:
     words += ["--node", str(REPO / "docs" / "n1.yaml"), "-o", "files"]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, "memory.high=124149760" in done.stdout) == (0, True), done.stderr
+    listed = [sys.executable, "-I", "-X", "importtime", "-c", "pass"]
+    empty = subprocess.run(listed, capture_output=True, text=True, check=True).stderr
+    listed = [sys.executable, "-X", "importtime", words[0], "--help"]
+    overview = subprocess.run(listed, env=env, capture_output=True, text=True, check=True).stderr
+    loaded = imported(overview) - imported(empty)
+    assert "qoslet.cli.commands" in loaded
+    assert not {"re", "enum", "typing"} & loaded, (
+        "the program itself costs as much as a third Python"
+    )
+
+
+def imported(listing: str) -> set[str]:
+    """The modules that ``-X importtime`` lists."""
+    return {line.rpartition("|")[2].strip() for line in listing.splitlines()}
 
 
 def pinned(lock: str) -> dict[str, str]:
