@@ -260,7 +260,9 @@ class CgroupExecutor:
         """The steps that end the differences that we may end, in their safe order, and the limits
         that wait; page cache that can be reclaimed is read where that decides."""
         rows = [row for row in rows if self.ownership.permits(row)]
-        observed = with_cache(rows, observed, self.observer.reclaimable_cache) if rows else observed
+        if not rows:
+            return CgroupDiff(cgroups=observed.cgroups, foreign=foreign)
+        observed = with_cache(rows, observed, self.observer.reclaimable_cache)
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
         return CgroupDiff(rows, steps, waiting, observed.cgroups, foreign)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.validation.unasked_refusals import unasked_refusals
-from qoslet.core.pressure.guard_mode import Mode, default_mode
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.errors import CannotDo
@@ -16,10 +15,14 @@ from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
     from qoslet.app.options import RunOptions
+    from qoslet.core.pressure.guard_mode import Mode
 
 
 def guard_of(options: RunOptions, node: Node) -> Mode:
     """What was asked for, or what goes with the variant of Memory QoS in force."""
+    # imported for those who guard: apply asks here, too
+    from qoslet.core.pressure.guard_mode import default_mode
+
     return options.guard or default_mode(node_policy(node).memory_qos)
 
 

@@ -48,7 +48,7 @@ def is_below(path: str, above: str) -> bool:
 
 def is_at_or_below(path: str, above: str) -> bool:
     """Whether a path is another one or lies below it."""
-    return path == above or is_below(path, above)
+    return path == above or path.startswith(f"{above.rstrip('/')}/")
 
 
 def escape(component: str) -> str:

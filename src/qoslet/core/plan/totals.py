@@ -5,7 +5,6 @@ Sums are integers: what is taken away leaves nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -167,6 +166,9 @@ class Largest:
         return [part for part in ranked[:MOST_NAMED] if part.amount > 0]
 
     def _rank(self) -> None:
+        # imported where pods ask for more than there is: only then somebody is named
+        from bisect import bisect_left, insort
+
         place = insort if len(self._changed) <= _FEW else list.append
         for shape in self._changed:
             for key, part in self._parts.pop(shape, {}).items():

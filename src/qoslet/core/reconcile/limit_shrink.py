@@ -9,7 +9,6 @@ Source: Documentation/admin-guide/cgroup-v2.rst memory.max; mm/memcontrol*.c of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -138,4 +137,4 @@ def _stays(row: Difference, waiting: dict[tuple[str, str], Waiting], observed: O
 
 def _bytes(text: str | None) -> float:
     """A limit in bytes; infinite if there is none or it is unknown."""
-    return int(text) if text is not None and text.isdecimal() else inf
+    return int(text) if text is not None and text.isdecimal() else float("inf")

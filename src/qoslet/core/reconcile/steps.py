@@ -9,7 +9,6 @@ refuses children that exceed their parents.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -22,6 +21,8 @@ from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.limit_shrink import SWAP_TOTAL, Shrink, eased, takes_back
 
 StepKind = Literal["create", "set", "attach", "remove"]
+
+_NO_LIMIT = float("inf")
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -84,10 +85,10 @@ _MAY_BE_FIXED = ("memory.oom.group",)
 def magnitude(file: str, text: str | None) -> float:
     """How much a value allows; unlimited and unknown are infinite."""
     if text is None or text in ("max", "-1", ""):
-        return inf
+        return _NO_LIMIT
     if file == "cpu.max":
         quota, _, period = text.partition(" ")
-        return inf if quota == "max" else int(quota) / int(period or _DEFAULT_PERIOD)
+        return _NO_LIMIT if quota == "max" else int(quota) / int(period or _DEFAULT_PERIOD)
     try:
         return int(text)
     except ValueError:
@@ -240,7 +241,7 @@ def _bandwidth(
         new_quota = (quota_row.wanted if quota_row else None) or old_quota
         new_period = (period_row.wanted if period_row else None) or old_period
         if any(
-            _ratio(new_quota, new_period) < _ratio_of(observed.cgroups[surplus]) < inf
+            _ratio(new_quota, new_period) < _ratio_of(observed.cgroups[surplus]) < _NO_LIMIT
             for surplus in staying
             if is_below(surplus, path)
         ):
@@ -267,7 +268,7 @@ def _ratio_of(cgroup: ObservedCgroup) -> float:
 
 def _ratio(quota: str, period: str) -> float:
     limit = magnitude(_QUOTA, quota)
-    return limit if limit == inf else limit / int(period)
+    return limit if limit == _NO_LIMIT else limit / int(period)
 
 
 def _swap_first(changes: list[_Change]) -> list[_Change]:

@@ -5,8 +5,6 @@ Integer arithmetic is Go's: products wrap at 64 bits and division truncates towa
 
 from __future__ import annotations
 
-from math import ceil, log2
-
 from qoslet.core.quantity import canonical, from_milli
 from qoslet.core.rules.catalog import rule
 
@@ -70,6 +68,9 @@ def weight_quadratic(amount: int) -> int:
         return 1
     if amount >= MAX_SHARES:
         return 10000
+    # imported where v2 has such runtimes: a start on v1 need not wait for it
+    from math import ceil, log2
+
     level = log2(amount)
     exponent = (level * level + 125 * level) / 612.0 - 7.0 / 34.0
     return ceil(10**exponent)
