@@ -64,7 +64,7 @@ bench: $(VENV)/bench.stamp ## Measure every figure beside its floor, in the same
 	@$(VENV)/bench/bin/python -m bench.run $(ARGS)
 
 bench-fleet: $(VENV)/bench.stamp ## How qoslet fleet grows to 1,500,000 pods (half an hour, 1 GB of disk)
-	@$(VENV)/bench/bin/python -m bench.growth $(ARGS)
+	@$(VENV)/bench/bin/python -m bench.offline.growth $(ARGS)
 
 fmt: $(VENV)/dev.stamp ## Format the code and mend what can be mended
 	@$(BIN)/ruff format $(CODE)

@@ -17,19 +17,19 @@ from pathlib import Path
 from bench.figures import Figure, table
 
 BENCHMARKS = (
-    "bench.cold",
-    "bench.pods10k",
-    "bench.fleet",
-    "bench.lint",
-    "bench.source",
-    "bench.apply50",
-    "bench.apply110",
-    "bench.audit110",
-    "bench.top",
-    "bench.groups",
-    "bench.convert",
-    "bench.agent",
-    "bench.record",
+    "bench.offline.cold",
+    "bench.offline.pods10k",
+    "bench.offline.fleet",
+    "bench.offline.lint",
+    "bench.offline.source",
+    "bench.node.apply50",
+    "bench.node.apply110",
+    "bench.node.audit110",
+    "bench.node.top",
+    "bench.running.groups",
+    "bench.offline.convert",
+    "bench.running.agent",
+    "bench.node.record",
 )
 
 

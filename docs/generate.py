@@ -19,9 +19,9 @@ from types import ModuleType
 from msgspec import structs
 
 import qoslet.core.rules
-from bench import growth
 from bench.figures import Figure
 from bench.figures import table as figure_table
+from bench.offline import growth
 from bench.run import KEPT
 from docs import deployparts, memoryforms, phases, referenceparts
 from docs.specimens import sentences

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.run import BENCHMARKS
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "qoslet"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -170,7 +172,7 @@ def crowded(top: Path) -> dict[str, int]:
     return {folder: size for folder, size in sizes.items() if size > MOST_MODULES}
 
 
-@pytest.mark.parametrize("folder", ["src", "tests"])
+@pytest.mark.parametrize("folder", ["src", "tests", "bench"])
 def test_no_folder_is_crowded(folder: str) -> None:
     assert not crowded(ROOT / folder)
 
@@ -182,6 +184,11 @@ def test_the_check_for_crowded_folders_bites(tmp_path: Path) -> None:
     assert not crowded(tmp_path)
     (tmp_path / "one_more.py").touch()
     assert crowded(tmp_path) == {".": MOST_MODULES + 1}
+
+
+def test_every_benchmark_is_there() -> None:
+    assert BENCHMARKS
+    assert not [name for name in BENCHMARKS if not (ROOT / f"{name.replace('.', '/')}.py").exists()]
 
 
 def functions() -> Iterator[tuple[Path, Function]]:

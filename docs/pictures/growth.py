@@ -1,4 +1,4 @@
-"""Draws how a fleet's CPU and memory grow with its pods, from the kept run of ``bench.growth``."""
+"""Draws how a fleet's CPU and memory grow with its pods, from the kept run of ``bench.offline.growth``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.growth import BASE, Cost, Growth, Point, kept
 from bench.memory.memqosdraw import STYLE, WIDTH, words
+from bench.offline.growth import BASE, Cost, Growth, Point, kept
 
 PICTURE = Path(__file__).with_name("fleet-growth.svg")
 HEIGHT, TOP, TALL, LEFT, WIDE, BETWEEN = 372, 96, 210, 52, 374, 64
@@ -78,7 +78,12 @@ def picture() -> str:
         STYLE,
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
         words(LEFT, 26, "qoslet fleet grows with the cluster, not faster", "title"),
-        words(LEFT, 48, "Both axes by powers of ten; 30 pods on each node. Unpacking and decoding is one process.", "soft"),
+        words(
+            LEFT,
+            48,
+            "Both axes by powers of ten; 30 pods on each node. Unpacking and decoding is one process.",
+            "soft",
+        ),
         words(LEFT, HEIGHT - 10, measured, "soft"),
     ]
     for number, panel in enumerate(PANELS):

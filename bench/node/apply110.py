@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from bench.apply50 import CPUSET, bare, timed
-from bench.cold import EMPTY, child
 from bench.figures import Figure, paired, show
+from bench.node.apply50 import CPUSET, bare, timed
+from bench.offline.cold import EMPTY, child
 from bench.pods import pod
 from qoslet.agent.one_shot import ApplyPlan, perform, prepare
 from qoslet.agent.ports import Journal
@@ -259,7 +259,7 @@ def standing(bench: Bench) -> list[Figure]:
 def main() -> int:
     """Measure and print; 3 where this machine cannot do it."""
     if os.geteuid() != 0:
-        print("bench.apply110 makes cgroups: run it as root", file=sys.stderr)
+        print("bench.node.apply110 makes cgroups: run it as root", file=sys.stderr)
         return 3
     with tempfile.TemporaryDirectory(dir="/run") as folder:
         bench = Bench(Path(folder))

@@ -57,7 +57,7 @@ class _Listed(msgspec.Struct):
 
 def child(side: str, collector: str, path: str) -> float:
     """Milliseconds of one side in a fresh process."""
-    command = [sys.executable, "-m", "bench.pods10k", side, collector, path]
+    command = [sys.executable, "-m", "bench.offline.pods10k", side, collector, path]
     count, elapsed = subprocess.run(
         command, capture_output=True, text=True, check=True
     ).stdout.split()

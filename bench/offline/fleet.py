@@ -2,7 +2,7 @@
 
 The input is made before, compressed, and is the same in every run: pods of 5 KB as kubectl prints
 them, on nodes of 20 kinds. The floor is one process that unpacks the file and decodes each pod
-without looking at it. ``bench.growth`` takes other numbers of nodes and pods.
+without looking at it. ``bench.offline.growth`` takes other numbers of nodes and pods.
 """
 
 from __future__ import annotations

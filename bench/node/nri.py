@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from bench.agent import percentile
 from bench.figures import Figure, show
+from bench.running.agent import percentile
 from qoslet.host.nri.pb import nri_pb2 as pb
 from tests.host.nri.fake_runtime import FakeRuntime
 

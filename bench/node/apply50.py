@@ -141,7 +141,7 @@ def timed(work: Callable[[], None]) -> float:
 def main() -> int:
     """Measure and print; 3 where this machine cannot do it."""
     if os.geteuid() != 0:
-        print("bench.apply50 makes cgroups: run it as root", file=sys.stderr)
+        print("bench.node.apply50 makes cgroups: run it as root", file=sys.stderr)
         return 3
     with tempfile.TemporaryDirectory(dir="/run") as folder:
         bench = Bench(Path(folder))

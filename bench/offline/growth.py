@@ -22,10 +22,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bench import fleet
+from bench.offline import fleet
 from bench.run import load, machine
 
-KEPT = Path(__file__).parent / "results" / "growth.json"
+KEPT = Path(__file__).parents[1] / "results" / "growth.json"
 SIZES = {15_000: 520, 50_000: 1_640, 150_000: 5_000, 500_000: 16_640, 1_500_000: 50_000}
 """Pods to nodes: about 30 on each, and with these numbers pods of as many shapes on each."""
 ROUNDS = 3
@@ -150,7 +150,7 @@ def ours(path: Path, pods: int) -> Cost:
 
 def floor(path: Path) -> Cost:
     """What unpacking and decoding takes."""
-    return measured(["-m", "bench.growth", "floor", str(path)])[0]
+    return measured(["-m", "bench.offline.growth", "floor", str(path)])[0]
 
 
 def _medians(costs: Sequence[Cost]) -> Cost:

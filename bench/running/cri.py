@@ -5,7 +5,7 @@ agent's side begins when the manifest is renamed into its directory and holds al
 manifest, the plan, the groups, the volume, its own record. The bare side asks for the same sandbox
 and the same containers, made in groups of the runtime's own. What counts is what of the agent's time
 passes outside of its calls: a busy machine lengthens both sides by more than that. Needs root, containerd, runc and a static busybox:
-``python -m bench.cri`` in the environment of ``make test``.
+``python -m bench.running.cri`` in the environment of ``make test``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pods as slices through systemd: time and D-Bus calls, beside ``systemd-run`` and ``systemctl``.
 
-``python -m bench.systemd [PODS...]`` in a machine whose PID 1 is systemd, as root; so in a guest:
-``make vm-run SYSTEM=trixie CMD='python3 -m bench.systemd'``. Everything is made below a slice of its
+``python -m bench.running.systemd [PODS...]`` in a machine whose PID 1 is systemd, as root; so in a guest:
+``make vm-run SYSTEM=trixie CMD='python3 -m bench.running.systemd'``. Everything is made below a slice of its
 own and removed at the end.
 """
 

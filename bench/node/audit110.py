@@ -1,6 +1,6 @@
 """An audit of a whole node, 110 pods with 2 containers each, against the bare reads of the same files.
 
-The tree is that of ``bench.apply110``, with a process in each container. Warm is one look in a running process, as ``qoslet audit --watch``
+The tree is that of ``bench.node.apply110``, with a process in each container. Warm is one look in a running process, as ``qoslet audit --watch``
 does it; cold is a whole ``qoslet audit`` in an interpreter of its own. The floor opens, reads and
 closes each file that the look has read, once.
 """
@@ -17,10 +17,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from bench.apply50 import timed
-from bench.apply110 import GROUPS, PROGRAM, ROUNDS, Bench, read_all
-from bench.cold import EMPTY, child
 from bench.figures import Figure, paired, show
+from bench.node.apply50 import timed
+from bench.node.apply110 import GROUPS, PROGRAM, ROUNDS, Bench, read_all
+from bench.offline.cold import EMPTY, child
 from qoslet.app.audit.machine import LiveMachine, look
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import PLANNED_CONTROLLERS
@@ -108,7 +108,7 @@ class AuditBench(Bench):
 def main() -> int:
     """Measure and print; 3 where this machine cannot do it."""
     if os.geteuid() != 0:
-        print("bench.audit110 makes cgroups: run it as root", file=sys.stderr)
+        print("bench.node.audit110 makes cgroups: run it as root", file=sys.stderr)
         return 3
     with tempfile.TemporaryDirectory(dir="/run") as folder:
         bench = AuditBench(Path(folder))

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.figures import Figure, paired, show
 
 ROUNDS = 40
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 PROGRAM = str(Path(sys.executable).with_name("qoslet"))
 EMPTY = [sys.executable, "-c", "pass"]
 

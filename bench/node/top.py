@@ -1,7 +1,7 @@
 """A look of ``qoslet top`` at 110 pods of two containers, and an agent's ``/metrics`` of them, beside
 the bare reads of the same files.
 
-The tree is that of ``bench.audit110``, with a process in each container. A look reads every cgroup
+The tree is that of ``bench.node.audit110``, with a process in each container. A look reads every cgroup
 and joins it with the plan; a scrape reads only usage, and writes what it found as text. Both are
 CPU time: what else runs on the machine makes neither longer.
 """
@@ -18,9 +18,9 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
 
-from bench.apply110 import GROUPS, ROUNDS, read_all
-from bench.audit110 import AuditBench
 from bench.figures import Figure, paired, show
+from bench.node.apply110 import GROUPS, ROUNDS, read_all
+from bench.node.audit110 import AuditBench
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.cgroup.usage.rates import between
@@ -102,7 +102,7 @@ def _figure(name: str, work: Callable[[], None], reads: list[str], bound: float)
 def main() -> int:
     """Measure and print; 3 where this machine cannot do it."""
     if os.geteuid() != 0:
-        print("bench.top makes cgroups: run it as root", file=sys.stderr)
+        print("bench.node.top makes cgroups: run it as root", file=sys.stderr)
         return 3
     with tempfile.TemporaryDirectory(dir="/run") as folder:
         bench = TopBench(Path(folder))
