@@ -382,13 +382,14 @@ def test_a_container_that_is_being_started_again_has_not_ended(hand: Hand) -> No
 def test_resources_that_the_runtime_has_not_written_are_told(hand: Hand) -> None:
     hand.runtime.start(spec_of(blocks={"app": {"memory_limit_in_bytes": 9 * MIB}}), {})
     hand.running("app")
-    hand.server.once["UpdateContainerResources"] = [No(grpc.StatusCode.UNKNOWN, "busy")]
+    hand.server.always["UpdateContainerResources"] = No(grpc.StatusCode.UNKNOWN, "busy")
     hand.server.turning.clear()
     more = spec_of(blocks={"app": {"memory_limit_in_bytes": 99 * MIB}})
     hand.runtime.update(more)
     assert hand.state("app").not_updated == "app: waiting for the runtime to update it"
     hand.server.turning.set()
     hand.until(lambda: hand.state("app").not_updated == "app: cannot update resources: busy")
+    del hand.server.always["UpdateContainerResources"]
     hand.until(lambda: hand.state("app").not_updated == "")
     assert hand.server.resources[hand.server.id("app")][-1].memory_limit_in_bytes == 99 * MIB
     hand.ends()

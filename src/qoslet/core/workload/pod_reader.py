@@ -298,7 +298,9 @@ class ProcessReader(WorkloadReader):
         users = [context.get("runAsUser", pods) for context in own]
         if self.rights.uid or all(users):
             return ""
-        return "root can leave its cgroups: set runAsUser, or run it --with runc, crun or containerd"
+        return (
+            "root can leave its cgroups: set runAsUser, or run it --with runc, crun or containerd"
+        )
 
     def add_container(
         self,

@@ -92,6 +92,10 @@ class PodRun(ContainerStops):
 
     async def _wait(self) -> None:
         """Until something happens or is due."""
+        if self._wake.is_set():
+            # not free in between: what held up this work holds up what was asked meanwhile
+            await asyncio.sleep(0)
+            return
         pod, now = self.pod, self._around.clock()
         # as of the work: what became due since was not done
         since = min(self._worked, now)
