@@ -14,6 +14,7 @@ from qoslet.core.api.manifest_set import FileChange
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import parse
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.security.context import ProcessRights
 from qoslet.errors import BadInput
 from tests.core.vectors.fixtures import node_of
@@ -329,7 +330,14 @@ def test_so_it_does_under_the_next_agent() -> None:
     files.say("a", pod("db", "u1"), pod("other"))
     files.say("b", pod("web", "u1"))
     source = made(files)
-    source.take_up(Store(), "/state", {"u1": "default/web", "gone": "default/gone"})
+    source.take_up(
+        Store(),
+        "/state",
+        {
+            uid: RuntimePod(uid, key, "", 1.0, {})
+            for uid, key in (("u1", "default/web"), ("gone", "default/gone"))
+        },
+    )
     desired = source.current()
     assert desired.pods["u1"].pod.name == "web"
     assert desired.plan.groups("u1").pod.name == "web"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from qoslet.agent.ports import DesiredPod
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.errors import CannotDo
 from qoslet.host.state.manager_checkpoint import ManagerFiles
 from tests.agent.test_desired_state import Given, here, made, pod
@@ -54,7 +55,9 @@ def test_what_nobody_wants_and_nothing_runs_by_is_given_back(tmp_path: Path) -> 
     files.say("a.yaml", whole("a", "2"), whole("b", "2"))
     source.current()
     source = made(Given(), static())
-    source.take_up(ManagerFiles(str(tmp_path)), str(tmp_path), {"a": "default/a"})
+    source.take_up(
+        ManagerFiles(str(tmp_path)), str(tmp_path), {"a": RuntimePod("a", "default/a", "", 1.0, {})}
+    )
     assert source.live.managers is not None
     assert source.live.managers.holders() == ("a",)
     assert source.live.remove("a") == frozenset()

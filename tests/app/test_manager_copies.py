@@ -11,6 +11,7 @@ import pytest
 
 from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.core.reconcile.journal import JournalState
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.errors import CannotDo
 from qoslet.host.state.manager_checkpoint import ManagerFiles
 from tests.agent.test_desired_state import Given, made
@@ -47,7 +48,12 @@ def next_agent(folder: Path, *standing: str) -> tuple[str, list[str]]:
     files.say("a.yaml", whole("a", "3"))
     files.say("b.yaml", whole("b", "2"))
     source = made(files, static())
-    take_up_managers(source, around, str(folder), {pod: f"default/{pod}" for pod in standing})
+    take_up_managers(
+        source,
+        around,
+        str(folder),
+        {pod: RuntimePod(pod, f"default/{pod}", "", 1.0, {}) for pod in standing},
+    )
     return cpus(source.current().pods["b"]), around.notes
 
 

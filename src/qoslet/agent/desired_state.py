@@ -26,6 +26,7 @@ from qoslet.core.workload.config.references import ConfigUsers
 from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.hook_gates import GATES
 from qoslet.core.workload.pod_reader import read
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.core.workload.security.context import ProcessRights
 from qoslet.errors import BadInputs, FaultCode
@@ -158,13 +159,15 @@ class ManifestSource:
         self._configure(node, problems, None if managers is None else managers.kept())
         self._plan_all()
 
-    def take_up(self, store: CheckpointStore, where: str, standing: Mapping[str, str]) -> None:
+    def take_up(
+        self, store: CheckpointStore, where: str, standing: Mapping[str, RuntimePod]
+    ) -> None:
         """Go on with the CPUs and memory that an earlier run gave to pods that are wanted or ``standing``
-        (UID to name), and keep them in ``store``, the directory ``where``. Raises CannotDo."""
+        (by UID), and keep them in ``store``, the directory ``where``. Raises CannotDo."""
         fresh = managers_of(node_policy(self.live.node))
         restore_managers(fresh, store.read(), where)
-        self._adopted = standing
-        self._set.keep(standing)
+        self._adopted = {uid: pod.key for uid, pod in standing.items()}
+        self._set.keep({uid: pod.manifest for uid, pod in standing.items()})
         self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
         self._plan_all()
         self.live.keep(standing.keys())

@@ -198,7 +198,7 @@ def _taken_up(
     runtime.place = leave_service
     try:
         pods = runtime.list_pods()
-        take_up_managers(source, tree, folder, {uid: pod.key for uid, pod in pods.items()})
+        take_up_managers(source, tree, folder, pods)
     except BaseException:
         runtime.close(0.0)
         raise

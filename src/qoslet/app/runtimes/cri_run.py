@@ -134,7 +134,7 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
     )
     try:
         pods = runtime.list_pods()
-        take_up_managers(source, tree, folder, {uid: pod.key for uid, pod in pods.items()})
+        take_up_managers(source, tree, folder, pods)
     except BaseException:
         runtime.close()
         raise

@@ -12,12 +12,13 @@ from qoslet.host.state.manager_checkpoint import ManagerFiles
 if TYPE_CHECKING:
     from qoslet.agent.desired_state import ManifestSource
     from qoslet.app.tree import OwnedTree
+    from qoslet.core.workload.pod_status import RuntimePod
 
 
 def take_up_managers(
-    source: ManifestSource, tree: OwnedTree, folder: str, pods: Mapping[str, str]
+    source: ManifestSource, tree: OwnedTree, folder: str, pods: Mapping[str, RuntimePod]
 ) -> None:
-    """Go on with what ``pods``, which run (UID to name), were assigned. Raises ``CannotDo`` where that does not fit
+    """Go on with what ``pods``, which run (by UID), were assigned. Raises ``CannotDo`` where that does not fit
     the node or cannot be read; where nothing runs, it counts no more."""
     try:
         source.take_up(ManagerFiles(folder), folder, pods)

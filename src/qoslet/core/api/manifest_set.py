@@ -2,7 +2,7 @@
 
 A file with a fault keeps its earlier pods. If several files have a pod of the same name or UID, the
 pod of the first file counts; without it that of the next. But a UID and a name stay with the pod that
-runs. Different objects that would have pods of one name each have theirs (``namesakes``). An update
+runs, and with the file that it comes from. Different objects that would have pods of one name each have theirs (``namesakes``). An update
 takes time in proportion to its file and to the pods that it collides with.
 """
 
@@ -19,6 +19,7 @@ from qoslet.core.api.input.entry import Entry as Entry
 from qoslet.core.api.input.entry import Order as Order
 from qoslet.core.api.input.entry import Place as Place
 from qoslet.core.api.input.fault_rows import fault_of, fault_rows
+from qoslet.core.api.input.incumbents import holders, incumbents
 from qoslet.core.api.manifest import Options, some_pods
 from qoslet.core.api.owners import Claim, Owners, Workload
 from qoslet.core.api.platform.class_index import RuntimeClassIndex
@@ -59,6 +60,7 @@ class ManifestSet:
 
     def __init__(self, options: Options, running: Callable[[str], str] = lambda uid: "") -> None:
         self._running = running
+        self._started_from: Mapping[str, str] = {}
         self._options = replace(options, keep_raw=True)
         self._reader = PodReader(options.allocated)
         self._reads = 0
@@ -91,12 +93,15 @@ class ManifestSet:
             self._rows = None
         return touched
 
-    def keep(self, uids: Iterable[str]) -> None:
-        """Let those UIDs stay with the pods that turned out to run."""
-        known = [entry for uid in uids for entry in self._known.get(uid, {}).values()]
+    def keep(self, files: Mapping[str, str]) -> None:
+        """Let those UIDs stay with the pods that turned out to run, and these with the files that they
+        were started from."""
+        self._started_from = files
+        known = [entry for uid in files for entry in self._known.get(uid, {}).values()]
         self._judge(
             one for one in known if any(len(index[key]) > 1 for index, key in self._indexed(one))
         )
+        self._started_from = {}
         self._rows = None
 
     @property
@@ -267,7 +272,8 @@ class ManifestSet:
         names: set[str] = set()
         objects: dict[Claim | str, Entry] = {}
         others: list[Entry] = []
-        first = self._holders(entries)
+        first = holders(entries, self._running)
+        first |= incumbents(entries, before, self._started_from, self._running)
         for entry in sorted(entries, key=lambda one: (one.place not in first, one.precedence)):
             self._files[entry.place[0]].refused.pop(entry.place, None)
             if row := self._refusal(entry, objects):
@@ -302,22 +308,6 @@ class ManifestSet:
                         colliding[place] = other
                         waiting.append(other)
         return list(colliding.values()), uids
-
-    def _holders(self, entries: Iterable[Entry]) -> set[Place]:
-        """Of pods of different names that want one UID, and of different UIDs that want one name, the
-        one that runs with it."""
-        names: dict[str, dict[str, Place]] = {}
-        uids: dict[str, dict[str, Place]] = {}
-        for entry in sorted(entries, key=lambda one: one.place, reverse=True):
-            names.setdefault(entry.pod.uid, {})[entry.pod.key] = entry.place
-            uids.setdefault(entry.pod.key, {})[entry.pod.uid] = entry.place
-        shared = {uid: places for uid, places in names.items() if len(places) > 1}
-        running = {uid: self._running(uid) for uid in shared}
-        found = {places[running[uid]] for uid, places in shared.items() if running[uid] in places}
-        for key, places in uids.items():
-            if len(places) > 1:
-                found |= {place for uid, place in places.items() if self._running(uid) == key}
-        return found
 
     def _counts(self, entry: Entry) -> bool:
         """Whether it is this one that counts of all that want its UID."""
