@@ -104,7 +104,10 @@ class Stage:
             self.agent = self.begin()
         if self.scene.killed_after:
             until(lambda: bool(self.states()), STARTING_SECONDS)
+            # a decision, or an end, may come between two readings
             self.unheld = {load.name for load in loads if self._is_unheld(load)}
+            time.sleep(2.0)
+            self.unheld &= {load.name for load in loads if self._is_unheld(load)}
 
     def _is_unheld(self, load: Load) -> bool:
         """Whether a container runs without the memory.high of its plan, and the agent does not know."""
