@@ -121,6 +121,7 @@ def sample(group: Path) -> MemorySample:
         local=table(group, "memory.events.local"),
         pressure=pressure(group),
         usage_usec=table(group, "cpu.stat").get("usage_usec"),
+        user_usec=table(group, "cpu.stat").get("user_usec"),
         populated=bool(table(group, "cgroup.events").get("populated")),
     )
 

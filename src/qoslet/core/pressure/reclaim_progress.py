@@ -44,15 +44,26 @@ class ReclaimProgress(Struct, frozen=True):
         """Whether files are read again as fast as reclaim takes their pages, and nothing else
         happens: tasks wait for most of the time and hardly compute. What is taken then is their own
         program text."""
-        others = max(self.swapped, self.shrunk, self.cleaned)
-        if others >= self.stolen or self.reread < self.stolen * _RETURNED_RATIO:
+        if not self._returns:
             return False
         if self.waiting_ratio is None:
             return self.cpu is not None and self.cpu < _IDLE_CPUS
         return self.waiting_ratio >= _WAITING_RATIO and (self.cpu or 0.0) < 2 * _IDLE_CPUS
 
+    @property
+    def circling(self) -> bool:
+        """Whether files are read again as fast as reclaim takes their pages, and nothing else happens, while
+        a task waits nearly all the time, however much others compute for that."""
+        return self._returns and (self.waiting_ratio or 0.0) >= _BLOCKED_RATIO
+
+    @property
+    def _returns(self) -> bool:
+        others = max(self.swapped, self.shrunk, self.cleaned)
+        return others < self.stolen and self.reread >= self.stolen * _RETURNED_RATIO
+
 
 _RETURNED_RATIO = 0.8
+_BLOCKED_RATIO = 0.9
 _WAITING_RATIO = 0.7
 _IDLE_CPUS = 0.12
 

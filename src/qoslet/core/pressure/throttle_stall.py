@@ -280,7 +280,7 @@ def _judge(
             ask = waits and progress.user_cpu is not None
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs", ask=ask)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
-        if returns and not refused:
+        if returns and not refused and not (exhausted and progress.circling):
             because = "what reclaim takes is read back at once"
             return _Judgement("reclaiming", because, ask=not exhausted)
     if exhausted:
@@ -325,7 +325,8 @@ def _sign_of_progress(
 ) -> str:
     """A sentence about what shows that the cgroup gets on; empty if nothing does."""
     enough = freed_enough(signs.high) * (tuning.exhausted_factor if exhausted else 1)
-    if progress.freed >= enough and not progress.thrashing:
+    in_circles = progress.thrashing or (exhausted and progress.circling)
+    if progress.freed >= enough and not in_circles:
         return f"{progress.freed / _MIB:.1f} MiB/s are freed"
     if abs(signs.growth_per_second) >= signs.high * tuning.change_ratio_per_second:
         return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
