@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 ROWS = (
     ("1.22", "volume-files-empty,volume-files-small"),
     ("1.22", "burst,reader,opted-out,two-containers"),
+    ("1.22", "sendfile,splice,stalls-beside-work,open-files"),
     ("node, MAP_SHARED", ""),
     ("node, pipes", ""),
 )
