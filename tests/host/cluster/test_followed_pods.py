@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import select
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cluster.client_library import (
@@ -216,6 +218,21 @@ def test_an_account_in_a_pod(
             until(lambda: "certificate" in pods.state().fault.lower())
             assert served.requests == [], "nothing is sent to who cannot show a certificate"
         pods.close()
+
+
+def test_a_server_that_is_not_verified_on_demand_is_asked_without_a_warning(
+    api: FakeApi, follow: Callable[..., FollowedPods], tmp_path: Path
+) -> None:
+    path = api.kubeconfig(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    cluster = document["clusters"][0]["cluster"]
+    del cluster["certificate-authority"]
+    cluster["insecure-skip-tls-verify"] = True
+    path.write_text(yaml.safe_dump(document))
+    with warnings.catch_warnings(record=True) as told:
+        pods = follow(ClusterAccess(str(path)))
+        until(lambda: is_right(pods, api))
+    assert told == []
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class ApiReader:
             raise CannotDo(state.fault or "the list of pods is on its way")
         return Seen(
             state.pods,
-            "pods of the API server",
+            "the API server",
             state.at,
             complete=not state.fault,
             tells_removals=True,
