@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import escaped
+from qoslet.host.state.folder import AGENT_SOCKET, escaped
 from qoslet.host.state.journal_file import RESERVED, JournalFile, claim
 from qoslet.host.state.root_lock import enter, leave
 
@@ -256,3 +257,9 @@ def test_what_a_dead_run_left_is_killed_and_removed(state: str) -> None:
         line = f"removed 3 groups and ended 2 processes that a previous run (process {os.getpid()})"
         assert journal.notes == [f"{ROOT}: {line} left"]
         assert said(state).entries == ()
+
+
+def test_the_socket_of_an_agent_that_was_killed_goes_with_its_folder(state: str) -> None:
+    with claimed(state), socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(Path(state, escaped(ROOT), AGENT_SOCKET)))
+    assert os.listdir(state) == []

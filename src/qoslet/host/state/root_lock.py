@@ -14,7 +14,16 @@ from errno import EDQUOT, ELOOP, ENOSPC, ENOTDIR
 
 from qoslet.core.cgroup.names import SLICE, is_below, root_path
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.state.folder import CRI, JOURNAL, KEEPER, LOCK, RESERVE, escaped, unescaped
+from qoslet.host.state.folder import (
+    AGENT_SOCKET,
+    CRI,
+    JOURNAL,
+    KEEPER,
+    LOCK,
+    RESERVE,
+    escaped,
+    unescaped,
+)
 from qoslet.host.state.keepers import keepers_of
 from qoslet.host.state.moved import is_named
 from qoslet.host.state.own_files import open_lock, unlink
@@ -81,8 +90,9 @@ def leave(folder: int, root: str) -> None:
     try:
         os.stat(JOURNAL, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        unlink(LOCK, folder)
-        unlink(RESERVE, folder)
+        # the socket is that of an agent which was killed: one that runs has the lock
+        for name in (LOCK, RESERVE, AGENT_SOCKET):
+            unlink(name, folder)
         try:
             os.rmdir(f"../{escaped(root)}", dir_fd=folder)
         except OSError:
