@@ -47,6 +47,25 @@ def test_a_stream_is_read(tmp_path: Path, indent: int | None) -> None:
         assert fleet(tmp_path, name)["nodes"] == found["nodes"]
 
 
+@pytest.mark.parametrize("form", ["array", "lines", "mark"])
+def test_other_forms_of_the_same_cluster(tmp_path: Path, form: str) -> None:
+    items, whole = cluster(3, 24), text_of(cluster(3, 24))
+    text = {
+        "array": json.dumps(items),
+        "lines": "\n".join(map(json.dumps, items)),
+        "mark": f"\ufeff{whole}",
+    }[form]
+    (tmp_path / "other.json").write_text(text)
+    assert fleet(tmp_path, "other.json")["nodes"] == fleet(tmp_path, "-", stdin=whole)["nodes"]
+
+
+def test_a_long_name_does_not_fill_the_screen(tmp_path: Path) -> None:
+    long = node("n" * 9_999)
+    done = run("fleet", "-", folder=tmp_path, stdin=text_of([node("n-0"), long]))
+    assert done.returncode == 1
+    assert max(map(len, done.stdout.splitlines())) < 500
+
+
 def test_nodes_and_pods_in_files_of_their_own(tmp_path: Path) -> None:
     items = cluster(2, 8)
     folder = tmp_path / "c"
@@ -182,6 +201,9 @@ def test_the_other_side(tmp_path: Path) -> None:
         (("--feature-gates", "Nope=true"), "'Nope' is not a feature gate"),
         (("--node", "bad.yaml"), "bad.yaml: podPidsLimit: must be a whole number"),
         (("--node-with", "pool=gpu", "bad.yaml"), "bad.yaml: podPidsLimit"),
+        (("--node", "pod.yaml"), "pod.yaml: contains a pod, but no node"),
+        (("--node-with", "pool=gpu", "pod.yaml"), "pod.yaml: contains a pod, but no node"),
+        (("--to", "node=pod.yaml"), "pod.yaml: contains a pod, but no node"),
     ],
 )
 def test_options_that_are_wrong_on_any_node_are_bad_input(
@@ -189,6 +211,7 @@ def test_options_that_are_wrong_on_any_node_are_bad_input(
 ) -> None:
     write_cluster(tmp_path)
     (tmp_path / "bad.yaml").write_text(KUBELET.replace("1024", "many"))
+    (tmp_path / "pod.yaml").write_text(MORE)
     done = run("fleet", "cluster.json", *options, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr

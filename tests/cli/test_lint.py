@@ -259,3 +259,30 @@ def test_an_agent_of_each_node_may_be_critical(tmp_path: Path, kind: str, fires:
         "      containers: [{name: c, image: x}]\n"
     )
     assert ("QL044" in ids(findings(tmp_path, "agent.yaml"))) == fires
+
+
+PATCH = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      initContainers: [{name: init, image: x, resources: {requests: {cpu: 1m}}}]
+      containers: [{name: app%s, args: [--verbose], resources: {requests: {cpu: "500"}}}]
+"""
+
+
+def test_a_patch_lacks_what_its_base_has(tmp_path: Path) -> None:
+    (tmp_path / "patch.yaml").write_text(PATCH % "")
+    assert ids(findings(tmp_path, "patch.yaml", code=1)) == ["QL005"]
+    (tmp_path / "whole.yaml").write_text(PATCH % ", image: x")
+    assert ids(findings(tmp_path, "whole.yaml", code=1)) == ["QL005", "QL022", "QL023"]
+
+
+def test_the_weight_of_an_init_container_counts_among_nobody(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text((PATCH % ", image: x").replace('"500"', "1m"))
+    found = [one for one in findings(tmp_path, "pod.yaml") if one["id"] == "QL002"]
+    assert [one["container"] for one in found] == ["app"]

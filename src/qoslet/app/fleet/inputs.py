@@ -114,6 +114,9 @@ def _documents(path: str) -> list[tuple[str, Any]]:
             hint = "give it with -f: --node configures the nodes of the fleet"
             raise BadInputs([BadInput("is one node of a cluster", where=where, hint=hint)])
         found.append((where, value))
+    if found and all(value.get("kind") == "Pod" for _, value in found):
+        hint = "give pods with -f, what configures nodes with --node"
+        raise BadInputs([BadInput("contains a pod, but no node", where=found[0][0], hint=hint)])
     return found
 
 

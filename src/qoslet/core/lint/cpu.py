@@ -52,8 +52,8 @@ def quota_floor(subject: PodSubject) -> Iterator[LintPlace]:
     ),
 )
 def weight_floor(subject: PodSubject) -> Iterator[LintPlace]:
-    """Requests that get the least weight."""
-    for one in subject.pod.containers:
+    """Requests that get the least weight. An init container has no neighbour in its pod."""
+    for one in subject.regular:
         weight = subject.value(one.name, "cpu.weight") or subject.value(one.name, "cpu.shares")
         least = "1" if subject.policy.v2 else "2"
         if weight == least and _request(one) > 0:
@@ -89,6 +89,7 @@ def tiny_limit(subject: PodSubject) -> Iterator[LintPlace]:
         "Without one the container has the least weight: when the node is busy it hardly runs.",
         "Request what it needs in the steady state.",
         "KEP-2254; kubelet MilliCPUToShares",
+        missing=True,
     ),
 )
 def no_request(subject: PodSubject) -> Iterator[LintPlace]:

@@ -145,11 +145,20 @@ def _of_pod(
         where = f"{pod.where}: {field}"
         yield LintFinding(SUPPRESSION, "warning", where, pod, None, field, message, hint, "qoslet")
     windows = windows_node or pod.os == "windows"
+    partial = is_patch(pod)
     for rule in active:
-        if rule.pod is not None and rule.windows == windows:
+        if rule.pod is None or (rule.missing and partial):
+            continue
+        if rule.windows == windows:
             for place in rule.pod(subject):
                 made = _finding(rule, place, pod.where, pod)
                 yield replace(made, suppressed=reasons.get(rule.id))
+
+
+def is_patch(pod: Pod) -> bool:
+    """Whether a template is completed by somebody else, as by Kustomize: the API server takes no
+    container without an image."""
+    return pod.controller is not None and any(one.image is None for one in pod.containers)
 
 
 def _finding(rule: LintRule, place: LintPlace, where: str, pod: Pod | None) -> LintFinding:

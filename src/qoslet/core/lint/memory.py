@@ -71,6 +71,7 @@ def too_small(subject: PodSubject) -> Iterator[LintPlace]:
         "A leak takes the whole node's memory, and the kernel may end a neighbour for it.",
         "Set a limit.",
         "cgroup-v2 memory.max; kubelet node-pressure eviction",
+        missing=True,
     ),
 )
 def no_limit(subject: PodSubject) -> Iterator[LintPlace]:
@@ -92,6 +93,7 @@ def no_limit(subject: PodSubject) -> Iterator[LintPlace]:
         "above its request.",
         "Request what it uses.",
         "kubelet eviction rankMemoryPressure",
+        missing=True,
     ),
 )
 def no_request(subject: PodSubject) -> Iterator[LintPlace]:

@@ -21,6 +21,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
         "A BestEffort pod has oom_score_adj 1000 and the least CPU weight: it goes first.",
         "Request memory and CPU, if it matters.",
         "kubelet qos GetContainerOOMScoreAdjust",
+        missing=True,
     ),
 )
 def best_effort(subject: PodSubject) -> Iterator[LintPlace]:
@@ -38,6 +39,7 @@ def best_effort(subject: PodSubject) -> Iterator[LintPlace]:
         "and limits of CPU and memory.",
         "Give it equal requests and limits, or leave the others without.",
         "kubelet qos GetPodQOS",
+        missing=True,
     ),
 )
 def breaks_guaranteed(subject: PodSubject) -> Iterator[LintPlace]:
@@ -103,6 +105,7 @@ def _commands(raw: Mapping[str, Any]) -> Iterator[str]:
         "longer than its timeout, and the container is restarted for the load of others.",
         "Raise timeoutSeconds or the CPU request, or probe by HTTP, TCP or gRPC.",
         "kubelet prober; KEP-2254",
+        missing=True,
     ),
 )
 def starved_probe(subject: PodSubject) -> Iterator[LintPlace]:

@@ -67,6 +67,7 @@ def ignored_pod_level(subject: PodSubject) -> Iterator[LintPlace]:
         "With a limit of the pod alone, one container's leak ends all of them.",
         "Limit the containers that may grow.",
         "KEP-2837",
+        missing=True,
     ),
 )
 def takes_all(subject: PodSubject) -> Iterator[LintPlace]:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from qoslet.core.api.pod import Container, Pod, QosClass
 from qoslet.core.plan.effective_memory import FullNodeCgroup
@@ -84,6 +85,8 @@ class LintRule(Struct, frozen=True):
     node: NodeCheck | None = None
     windows: bool = False
     """Looks at Windows pods, and at no others."""
+    missing: bool = False
+    """Fires for what a document lacks, which a patch leaves to its base."""
 
 
 MODULES = ("cpu", "kubelet", "memory", "oom", "pods", "volumes", "windows")
@@ -101,13 +104,15 @@ class Text(Struct, frozen=True):
     fix: str
     source: str
     windows: bool = field(default=False)
+    missing: bool = field(default=False)
 
 
 def pod_rule(id: str, severity: Severity, text: Text) -> Callable[[PodCheck], PodCheck]:
     """Register a check of pods."""
 
     def register(check: PodCheck) -> PodCheck:
-        _add(LintRule(id, severity, *_words(text), pod=check, windows=text.windows))
+        rule = LintRule(id, severity, *_words(text), pod=check)
+        _add(replace(rule, windows=text.windows, missing=text.missing))
         return check
 
     return register

@@ -47,6 +47,7 @@ def _size_limit(source: Mapping[str, Any]) -> Quantity | None:
         "take the node's.",
         "Set sizeLimit, and a memory limit above it.",
         "Kubernetes: emptyDir; cgroup-v2 memory: tmpfs is charged",
+        missing=True,
     ),
 )
 def unlimited(subject: PodSubject) -> Iterator[LintPlace]:
@@ -93,6 +94,7 @@ def beyond_limit(subject: PodSubject) -> Iterator[LintPlace]:
         "HugePages; without a volume, files cannot be mapped.",
         "Mount an emptyDir of medium HugePages, if the program maps files.",
         "Kubernetes: manage huge pages",
+        missing=True,
     ),
 )
 def no_huge_volume(subject: PodSubject) -> Iterator[LintPlace]:
