@@ -12,8 +12,9 @@ from qoslet.core.api.input.label_selector import Selector
 from qoslet.core.fleet.read import NodeRow
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
-from qoslet.core.node.resolve import node_from
+from qoslet.core.node.resolve import name_fault, node_from
 from qoslet.core.problem import Problem
+from qoslet.errors import BadInputs
 
 Documents = Sequence[tuple[str, Any]]
 """Decoded documents, each with its place."""
@@ -50,6 +51,9 @@ class NodeFactory:
         found, where = self._equal(row)
         if where == row.where and found.node.name == row.name:
             return found
+        wrong = name_fault(f"{row.where}: metadata.name", row.name)
+        if wrong is not None:
+            raise BadInputs([wrong])
         problems = tuple(
             replace(one, where=one.where.replace(where, row.where, 1)) for one in found.problems
         )

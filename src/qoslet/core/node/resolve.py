@@ -26,6 +26,7 @@ from qoslet.core.node.validation import kubelet as validation
 from qoslet.core.problem import Problem
 from qoslet.core.versions import kubernetes
 from qoslet.core.versions.kubernetes import Profile
+from qoslet.errors import BadInput
 
 __all__ = ["FLAG_ROWS", "NO_FLAGS", "FlagRow", "Flags", "Probed", "as_written", "node_from"]
 
@@ -164,18 +165,22 @@ def _name(faults: Faults, where: str, value: Any) -> str | None:
     found = read.text(faults, where, value)
     if found is None:
         return None
-    plain = found.replace("-", "").replace(".", "")
-    parts = found.split(".")
-    ends = any(not part or part[0] == "-" or part[-1] == "-" for part in parts)
-    if (
-        ends
-        or not (plain.isascii() and plain.isalnum() and plain == plain.lower())
-        or len(found) > 253
-    ):
-        hint = "use lowercase letters, digits, - and ."
-        faults.add(where, f"{shown(found)} is not a node name", hint)
+    fault = name_fault(where, found)
+    if fault is not None:
+        faults.add(fault.where, fault.message, fault.hint)
         return None
     return found
+
+
+def name_fault(where: str, name: str) -> BadInput | None:
+    """What is wrong with the name of a node that stands at ``where``."""
+    plain = name.replace("-", "").replace(".", "")
+    ends = any(not part or part[0] == "-" or part[-1] == "-" for part in name.split("."))
+    right = plain.isascii() and plain.isalnum() and plain == plain.lower()
+    if right and not ends and len(name) <= 253:
+        return None
+    hint = "use lowercase letters, digits, - and ."
+    return BadInput(f"{shown(name)} is not a node name", where=where, hint=hint)
 
 
 def _node_name(machine: Lookup, flags: Flags) -> str | None:
