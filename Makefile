@@ -12,11 +12,12 @@ LIVE = $(BIN)/python -m pytest
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a
+CHECKOV ?= 3.3.30
 PROTO := src/qoslet/host/cri/pb/cri.proto src/qoslet/host/nri/pb/nri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live can-write test-vm test-vm-full test-web vm-run vm-shell zoo bench bench-fleet fmt lint docs proto changelog lock clean
+.PHONY: help run test live can-write test-vm test-vm-full test-web vm-run vm-shell zoo bench bench-fleet bench-peers fmt lint docs proto changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
@@ -65,6 +66,9 @@ bench: $(VENV)/bench.stamp ## Measure every figure beside its floor, in the same
 
 bench-fleet: $(VENV)/bench.stamp ## How qoslet fleet grows to 1,500,000 pods (half an hour, 1 GB of disk)
 	@$(VENV)/bench/bin/python -m bench.offline.growth $(ARGS)
+
+bench-peers: $(VENV)/peers.stamp ## qoslet lint beside checkov, the one peer on PyPI (300 MB, installed for it)
+	@$(VENV)/peers/bin/python -m bench.offline.peers $(ARGS)
 
 fmt: $(VENV)/dev.stamp ## Format the code and mend what can be mended
 	@$(BIN)/ruff format $(CODE)
@@ -133,4 +137,12 @@ $(VENV)/bench.stamp: $(VENV)/run.stamp $(shell find src -name '*.py' 2>/dev/null
 	@$(PYTHON) -m venv --clear $(VENV)/bench
 	@$(VENV)/bench/bin/$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
 	@$(VENV)/bench/bin/$(PIP) install --no-deps --no-build-isolation --no-index .
+	@touch $@
+
+$(VENV)/peers.stamp: $(VENV)/run.stamp
+	@echo 'Installing qoslet beside checkov'
+	@$(PYTHON) -m venv --clear $(VENV)/peers
+	@$(VENV)/peers/bin/$(PIP) install --require-hashes --only-binary :all: -r requirements.lock
+	@$(VENV)/peers/bin/$(PIP) install checkov==$(CHECKOV)
+	@$(VENV)/peers/bin/$(PIP) install --no-deps --no-build-isolation --no-index .
 	@touch $@
