@@ -29,7 +29,7 @@ else:
 """
 
 
-def path_with(folder: Path, pods: str = "pod/qoslet-x", fails: bool = False) -> str:
+def path_with(folder: Path, pods: str = "n1 qoslet-x", fails: bool = False) -> str:
     """A PATH on which kubectl is a program of ours; what it is given is in ``folder/log``."""
     program = folder / "bin" / "kubectl"
     program.parent.mkdir()
@@ -51,7 +51,7 @@ def test_a_node_is_audited_by_its_agent(tmp_path: Path) -> None:
     listed, made = [json.loads(row) for row in (tmp_path / "log").read_text().splitlines()]
     assert listed[:3] == ["--kubeconfig=k", "--context=one", "--namespace=own"]
     assert "--field-selector=spec.nodeName=n1,status.phase=Running" in listed
-    assert made[3:7] == ["exec", "pod/qoslet-x", "--container=agent", "--"]
+    assert made[3:7] == ["exec", "qoslet-x", "--container=agent", "--"]
     assert made[7:9] == ["qoslet", "bundle"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "log"], "nothing is left"
 
@@ -59,10 +59,11 @@ def test_a_node_is_audited_by_its_agent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "pods", "fails", "code", "said"),
     [
+        ("node/n1", "n2 x", False, 3, "no agent runs on a node of this name"),
         ("node/n1", "", False, 3, "no agent runs on a node of this name in the namespace qoslet"),
-        ("node/n1", "pod/x", True, 3, "You must be logged in"),
-        ("node/--all", "pod/x", False, 2, "must be the name of a node"),
-        ("web", "pod/x", False, 2, "names no node of the cluster"),
+        ("node/n1", "n1 x", True, 3, "You must be logged in"),
+        ("node/--all", "n1 x", False, 2, "must be the name of a node"),
+        ("web", "n1 x", False, 2, "names no node of the cluster"),
     ],
 )
 def test_what_goes_wrong_is_said(

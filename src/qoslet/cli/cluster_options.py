@@ -25,6 +25,16 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> argparse._Argument
     return group
 
 
+def add_agent_namespace(group: argparse._ArgumentGroup) -> None:
+    """``--agent-namespace``, for what agents do on their nodes."""
+    group.add_argument(
+        "--agent-namespace",
+        default="qoslet",
+        metavar="NAME",
+        help="Namespace of the agents (default: qoslet)",
+    )
+
+
 def is_plugin() -> bool:
     """Whether this is ``kubectl qoslet``: kubectl begins the program of that name."""
     return os.path.basename(sys.argv[0]) == "kubectl-qoslet"

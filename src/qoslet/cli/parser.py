@@ -331,3 +331,12 @@ def emit_lines(lines: Sequence[str], shown: Terminal) -> None:
     """Write text lines; characters that the terminal's encoding lacks are escaped."""
     encoding = "utf-8" if shown.unicode else getattr(sys.stdout, "encoding", None) or "ascii"
     emit("".join(f"{line}\n" for line in lines).encode(encoding, "backslashreplace"))
+
+
+def jobs_of(text: str) -> int:
+    """How many at the same time. Raises ArgumentTypeError."""
+    from argparse import ArgumentTypeError
+
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1024):
+        raise ArgumentTypeError("must be a number from 1 to 1024")
+    return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qoslet.cli.cluster_options import add_cluster_arguments, is_plugin
+from qoslet.cli.cluster_options import add_agent_namespace, add_cluster_arguments, is_plugin
 from qoslet.cli.parser import (
     add_bundle_argument,
     add_document_arguments,
@@ -78,12 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
     add_kubelet_arguments(parser, live=True)
-    add_cluster_arguments(parser).add_argument(
-        "--agent-namespace",
-        default="qoslet",
-        metavar="NAME",
-        help="Namespace of the agents (default: qoslet)",
-    )
+    add_agent_namespace(add_cluster_arguments(parser))
     add_drawing_arguments(parser, exact=False)
 
 
@@ -148,9 +143,9 @@ def _run_on_node(args: argparse.Namespace, access: ClusterAccess) -> int:
             "takes no -f, --bundle, --fix, --dry-run or --watch: the agent makes a bundle of it"
         )
         raise BadInput(message, where=args.target)
-    from qoslet.app.bundle.of_node import bundle_of_node
+    from qoslet.app.bundle.of_node import ClusterAgents, bundle_of_node
 
-    with bundle_of_node(name, access, args.agent_namespace) as path:
+    with bundle_of_node(name, ClusterAgents(access, args.agent_namespace)) as path:
         args.bundle, args.target = path, None
         return _run(args)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from qoslet.cli.parser import add_document_arguments, add_kubelet_arguments, add_node_arguments
+from qoslet.cli.cluster_options import add_agent_namespace, add_cluster_arguments, is_plugin
+from qoslet.cli.parser import (
+    add_document_arguments,
+    add_kubelet_arguments,
+    add_node_arguments,
+    jobs_of,
+)
 from qoslet.errors import EXIT_OK, BadInput
 
 if TYPE_CHECKING:
@@ -19,12 +25,16 @@ examples:
   qoslet bundle -f pods.json --node kubelet.yaml -o node1.tar.gz
   qoslet bundle --redact -o incident.tar.gz
   ssh node1 sudo qoslet bundle -o - > node1.tar.gz
+  qoslet bundle --context production -o bundles/
+  qoslet bundle node/node-1 node/node-2 --cluster -o bundles/
 
 It only reads. Without -f it takes the pods and the configuration of the kubelet that runs here, or
 the pods of the agent. The file has no
 environment, arguments, annotations or secrets, and only its owner can read it.
 
-exit code: 0 done, what lacks is listed; 2 bad input, 3 not possible here
+With --cluster the agents of all nodes make bundles, which are put into a directory.
+
+exit code: 0 done, what lacks is listed; 1 some nodes lack; 2 bad input, 3 not possible here
 """
 
 
@@ -34,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="Write to this file, or - for standard output (default: qoslet-bundle-TIME.tar.gz)",
+        help="Write to this file, or - for standard output (default: qoslet-bundle-TIME.tar.gz); with --cluster to this directory",
     )
     parser.add_argument(
         "--redact",
@@ -44,10 +54,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
     add_kubelet_arguments(parser, live=True)
+    group = add_cluster_arguments(parser)
+    add_agent_namespace(group)
+    group.add_argument(
+        "--jobs",
+        type=jobs_of,
+        default=8,
+        metavar="COUNT",
+        help="Nodes that are asked at the same time (default: 8)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, pack and write; the exit code. Raises QosletError."""
+    from qoslet.app.cluster_access import cluster_access, current
+
+    of_nodes = all(path.startswith("node/") for path in args.paths) and not args.filename
+    access = cluster_access(args) or (current() if of_nodes and is_plugin() else None)
+    if access is not None:
+        from qoslet.cli.node.bundle_cluster import run_cluster
+
+        return run_cluster(args, access)
+    return _run_here(args)
+
+
+def _run_here(args: argparse.Namespace) -> int:
+    """The bundle of this machine. Raises QosletError."""
     from time import gmtime, strftime, time
 
     from qoslet.app.bundle.write import bundle, write

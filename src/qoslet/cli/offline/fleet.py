@@ -15,6 +15,7 @@ from qoslet.cli.parser import (
     add_schema_argument,
     add_what_if_arguments,
     emit_lines,
+    jobs_of,
     screen,
 )
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_argument(parser, FORMS)
     parser.add_argument("-v", "--verbose", action="store_true", help="List every node and problem")
     parser.add_argument(
-        "--jobs", type=_jobs, metavar="COUNT", help="Processes to use (default: one a processor)"
+        "--jobs", type=jobs_of, metavar="COUNT", help="Processes to use (default: one a processor)"
     )
     add_schema_argument(parser)
     group = parser.add_argument_group("cluster")
@@ -75,14 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cluster_arguments(parser)
     add_node_arguments(parser)
     add_drawing_arguments(parser, exact=False)
-
-
-def _jobs(text: str) -> int:
-    from argparse import ArgumentTypeError
-
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1024):
-        raise ArgumentTypeError("must be a number from 1 to 1024")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """What qoslet asks of an API server and of kubelets, as RBAC has it. ``deploy/`` grants just this.
 
-Source: pkg/kubelet/server/auth.go (KEP-2862) for ``nodes/…``; the rest are requests of ours.
+Source: pkg/kubelet/server/auth.go (KEP-2862) for ``nodes/…``; the rest are requests of ours, and of
+kubectl exec, which is a GET since it uses WebSockets (KEP-4006).
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-Use = Literal["kubelet", "kubelet-before-1.33", "api", "evict", "fleet"]
-"""Pods from the kubelet, from one that knows no finer rights, from the API server; evictions; and
-``fleet``."""
+Use = Literal["kubelet", "kubelet-before-1.33", "api", "evict", "fleet", "bundle"]
+"""Pods from the kubelet, from one that knows no finer rights, from the API server; evictions;
+``fleet``; and bundles of nodes by their agents."""
 
 
 class Right(Struct, frozen=True):
@@ -36,6 +37,8 @@ RIGHTS = (
     Right("evict", "events.events.k8s.io", ("create",)),
     Right("fleet", "nodes", ("list",)),
     Right("fleet", "pods", ("list",)),
+    Right("bundle", "pods", ("get", "list"), namespace=True),
+    Right("bundle", "pods/exec", ("create", "get"), namespace=True),
 )
 
 
