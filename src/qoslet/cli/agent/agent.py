@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from qoslet.cli.cluster_options import add_cluster_arguments
+from qoslet.cli.cluster_options import add_agent_namespace, add_cluster_arguments, is_plugin
 from qoslet.cli.parser import (
     add_drawing_arguments,
     add_kubelet_arguments,
@@ -16,12 +16,13 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.errors import EXIT_OK, BadInput
+from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.app.cluster_access import ClusterAccess
     from qoslet.app.guest.run import GuestOptions
     from qoslet.core.guest.policy import Ends
 
@@ -33,6 +34,7 @@ examples:
   qoslet agent --mode guard --memory-qos qoslet --log-format journal
   qoslet agent --policy /etc/qoslet/policy.yaml
   qoslet agent --status
+  qoslet agent --status --context production
 
 The agent runs beside the kubelet of this machine. watch only reads: it audits the node and serves
 what it finds. protect writes memory.min, memory.low and memory.high of pods as the plan has them,
@@ -40,7 +42,7 @@ each write in a journal. guard also reacts to stalls at memory.high. When the ag
 holds again what it held before, unless --keep is given; after a crash the next agent takes its
 values up, or qoslet release restores them.
 
-exit code: 0 the agent ended as it was asked to, 2 bad input, 3 not possible on this machine, or a
+exit code: 0 the agent ended as it was asked to, 1 some agents do not answer, 2 bad input, 3 not possible on this machine, or a
 file could not be restored
 """
 
@@ -59,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="Print the commands and change nothing"
     )
     acting.add_argument(
-        "--status", action="store_true", help="Print what the running agent is doing"
+        "--status",
+        action="store_true",
+        help="Print what the running agent is doing, with --cluster a line for each node",
     )
     _add_running(acting)
     add_output_argument(
@@ -68,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_schema_argument(parser)
     add_node_arguments(parser)
     add_kubelet_arguments(parser)
-    add_cluster_arguments(parser)
+    add_agent_namespace(add_cluster_arguments(parser))
     add_drawing_arguments(parser, exact=False)
 
 
@@ -211,9 +215,13 @@ def _dry_run(args: argparse.Namespace, options: GuestOptions) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    """What the running agent says."""
+    """What the running agent says; with a cluster, what all of its agents say."""
+    from qoslet.app.cluster_access import cluster_access, current
     from qoslet.app.guest.ask import agent_status
 
+    access = cluster_access(args) or (current() if is_plugin() else None)
+    if access is not None:
+        return _status_of_nodes(args, access)
     document = agent_status(args.cgroup_root)
     if args.output == "json":
         from qoslet.render.documents.plan import encode
@@ -224,3 +232,30 @@ def _status(args: argparse.Namespace) -> int:
 
     emit_lines(status_lines(document, screen(args), args.verbose), screen(args))
     return EXIT_OK
+
+
+def _status_of_nodes(args: argparse.Namespace, access: ClusterAccess) -> int:
+    """What the agents of a cluster say; those that do not answer are said on standard error."""
+    import sys
+
+    from qoslet.app.cluster_agents import ClusterAgents
+    from qoslet.app.guest.ask_cluster import status_of_nodes
+    from qoslet.render.text.guest_nodes import nodes_lines
+    from qoslet.render.text.live.progress import Progress
+
+    if args.output == "json":
+        hint = "ask a node: kubectl exec POD -- qoslet agent --status -o json"
+        raise BadInput("prints lines only, with --cluster", where="-o json", hint=hint)
+    progress = Progress(sys.stderr)
+    try:
+        found = status_of_nodes(ClusterAgents(access, args.agent_namespace), progress)
+    finally:
+        progress.clear()
+    for one in found:
+        if one.fault:
+            note(one.fault)
+    told = {one.node: one.document for one in found if one.document is not None}
+    emit_lines(list(nodes_lines(told, screen(args))), screen(args))
+    if len(told) == len(found):
+        return EXIT_OK
+    return EXIT_NO if told else EXIT_CANNOT

@@ -143,7 +143,8 @@ def _run_on_node(args: argparse.Namespace, access: ClusterAccess) -> int:
             "takes no -f, --bundle, --fix, --dry-run or --watch: the agent makes a bundle of it"
         )
         raise BadInput(message, where=args.target)
-    from qoslet.app.bundle.of_node import ClusterAgents, bundle_of_node
+    from qoslet.app.bundle.of_node import bundle_of_node
+    from qoslet.app.cluster_agents import ClusterAgents
 
     with bundle_of_node(name, ClusterAgents(access, args.agent_namespace)) as path:
         args.bundle, args.target = path, None

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def run_cluster(args: argparse.Namespace, access: ClusterAccess) -> int:
     """Ask, write and print; the exit code. Raises QosletError."""
-    from qoslet.app.bundle.of_node import ClusterAgents, bundles_of_nodes
+    from qoslet.app.bundle.of_node import bundles_of_nodes
+    from qoslet.app.cluster_agents import ClusterAgents
     from qoslet.core.api.schema import shown
     from qoslet.render.text.live.progress import Progress
     from qoslet.render.text.streams import emit, note
