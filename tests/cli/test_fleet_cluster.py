@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.list_pages import ListPages
+from qoslet.render.text.live.progress import line, working
 from tests.cli.fixtures import environment, run
 from tests.core.node.cluster.api_model import ApiModel
 from tests.host.cluster.fake_api import FakeApi, fake_api, node_list
@@ -136,7 +138,7 @@ def test_a_failure_is_shown_while_it_is_tried_again(api: FakeApi, tmp_path: Path
     assert [one for one in shown if "again" in one] == [
         one for one in shown if one.startswith(f"{place}: ")
     ]
-    assert "no; trying again in" in shown[1]
+    assert "answers 503: no; trying again in" in shown[1]
     assert "; trying again in" in shown[3]
     assert shown[-2:] == ["reading pods 1500 None", "reading pods 2000 2000"]
 
@@ -162,3 +164,21 @@ def test_without_the_client_it_says_what_to_install(tmp_path: Path) -> None:
     done = run("fleet", "--context", "one", folder=tmp_path)
     assert done.returncode == 3
     assert "pip install 'qoslet[cluster]'" in done.stderr
+
+
+class TerminalStream(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_waited_for_is_shown_on_a_terminal_alone() -> None:
+    shown, hidden = TerminalStream(), io.StringIO()
+    for stream in (shown, hidden):
+        with working(stream, "asking the agent of node/n1"):
+            pass
+    assert shown.getvalue() == "\r\x1b[Kasking the agent of node/n1\r\x1b[K"
+    assert hidden.getvalue() == ""
+    assert line("reading pods", 0, None, 1.0) == "reading pods"
+    assert line("reading pods", 500, 2000, 1.0).startswith("reading pods: 25%, 3 s left")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -76,15 +76,19 @@ def inputs_of(options: GuestOptions) -> Iterator[NodeInputs]:
         yield made
 
 
-def run(options: GuestOptions) -> None:
-    """Run the agent until it is told to end. Raises QosletError."""
+def run(
+    options: GuestOptions, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> None:
+    """Run the agent until it is told to end. ``waiting`` surrounds the first look at the node. Raises
+    QosletError."""
     if os.geteuid() != 0:
         hint = "run it as root; qoslet audit --watch needs no more than to read"
         raise CannotDo("the agent beside a kubelet needs root's rights", hint=hint)
     raise_limit()
     with ExitStack() as rest:
         inputs = rest.enter_context(inputs_of(options))
-        view = inputs.current()
+        with waiting():
+            view = inputs.current()
         listener = None
         if options.metrics_address is not None:
             listener = rest.enter_context(closing(listen(options.metrics_address)))

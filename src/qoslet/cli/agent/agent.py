@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -191,8 +192,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "json":
         raise BadInput("needs --status or --dry-run", where="-o json", hint="--log-format json")
     from qoslet.app.guest.run import run as run_agent
+    from qoslet.render.text.live.progress import working
 
-    run_agent(options)
+    run_agent(options, lambda: working(sys.stderr, "asking for the pods of this node"))
     return EXIT_OK
 
 
@@ -236,8 +238,6 @@ def _status(args: argparse.Namespace) -> int:
 
 def _status_of_nodes(args: argparse.Namespace, access: ClusterAccess) -> int:
     """What the agents of a cluster say; those that do not answer are said on standard error."""
-    import sys
-
     from qoslet.app.cluster_agents import ClusterAgents
     from qoslet.app.guest.ask_cluster import status_of_nodes
     from qoslet.render.text.guest_nodes import nodes_lines

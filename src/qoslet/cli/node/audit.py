@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -143,10 +144,16 @@ def _run_on_node(args: argparse.Namespace, access: ClusterAccess) -> int:
             "takes no -f, --bundle, --fix, --dry-run or --watch: the agent makes a bundle of it"
         )
         raise BadInput(message, where=args.target)
+    from contextlib import ExitStack
+
     from qoslet.app.bundle.of_node import bundle_of_node
     from qoslet.app.cluster_agents import ClusterAgents
+    from qoslet.render.text.live.progress import working
 
-    with bundle_of_node(name, ClusterAgents(access, args.agent_namespace)) as path:
+    agents = ClusterAgents(access, args.agent_namespace)
+    with ExitStack() as rest:
+        with working(sys.stderr, f"asking the agent of {args.target}"):
+            path = rest.enter_context(bundle_of_node(name, agents))
         args.bundle, args.target = path, None
         return _run(args)
 

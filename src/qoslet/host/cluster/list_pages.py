@@ -79,7 +79,7 @@ class ListPages:
             if isinstance(found, Status | NoResponse):
                 failures += 1
                 seconds = self._wait(found, failures, self._clock() - began)
-                reason = found.message or f"it answers {getattr(found, 'code', '')}"
+                reason = refusal(found) if isinstance(found, Status) else found.message
                 again = f"{self._session.server}: {reason}; trying again in {seconds:.0f} s"
                 self._progress(again, 0, None)
                 self._pause(seconds)

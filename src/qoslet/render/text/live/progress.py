@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import TextIO
 
@@ -17,12 +19,12 @@ class Progress:
     """Call it with what is being done, how much of it is done, and how much there is. It prints only
     on a terminal."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, after_seconds: float = _AFTER) -> None:
         self._stream = stream if stream is not None and stream.isatty() else None
         self._width = terminal(stream, os.environ).width if self._stream else 0
         self._what = ""
         self._began = monotonic()
-        self._next = self._began + _AFTER
+        self._next = self._began + after_seconds
         self._shown = False
 
     def __call__(self, what: str, done: int, whole: int | None) -> None:
@@ -51,6 +53,17 @@ class Progress:
                 self._stream.flush()
         except (OSError, ValueError):
             self._stream = None
+
+
+@contextmanager
+def working(stream: TextIO | None, what: str) -> Iterator[None]:
+    """Show at once what is waited for, while the context lasts."""
+    progress = Progress(stream, 0.0)
+    progress(what, 0, None)
+    try:
+        yield
+    finally:
+        progress.clear()
 
 
 def line(what: str, done: int, whole: int | None, seconds: float) -> str:
