@@ -34,7 +34,7 @@ class NriOptions(Struct, frozen=True, kw_only=True):
     plugins, two digits."""
 
     socket: str | None = None
-    index: str = "95"
+    index: str = "99"
 
 
 class Wakeup:

@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     acting.add_argument(
         "--index",
-        default="95",
+        default="99",
         metavar="NN",
-        help="Order among the plugins, two digits: of several that set one file the first has it (default: 95)",
+        help="Order among the plugins, two digits: of several that set one file the first has it (default: 99)",
     )
     add_policy_arguments(acting)
     add_service_arguments(acting)
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.app.guest import nri_run
 
     if len(args.index) != 2 or not (args.index.isascii() and args.index.isdecimal()):
-        raise BadInput("must be two digits", where="--index", hint="such as 95")
+        raise BadInput("must be two digits", where="--index", hint="such as 99")
     options = nri_run.NriOptions(socket=args.nri_socket, index=args.index)
     if args.check:
         emit(f"{nri_run.check(options)}\n".encode())
