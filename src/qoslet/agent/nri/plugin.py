@@ -32,7 +32,7 @@ BATCH = 4
 _CURRENT = "memory.current"
 
 
-class KnownContainer(Struct, frozen=True):
+class TrackedContainer(Struct, frozen=True):
     """``holds``: what its files hold, as far as that is known."""
 
     container: NriContainer
@@ -56,13 +56,13 @@ class NriPlugin:
         self._cgroups = cgroups
         self._log = log
         self._lock = threading.Lock()
-        self._known: dict[str, KnownContainer] = {}
+        self._known: dict[str, TrackedContainer] = {}
         self._refused: dict[str, Unified] = {}
 
     def synchronized(self, containers: Sequence[NriContainer]) -> Sequence[NriUpdate]:
         """Every container that there is; the first changes, the others come with the loop."""
         known = {
-            one.id: KnownContainer(one, self._cgroups.read(one.path or "", CARRIED))
+            one.id: TrackedContainer(one, self._cgroups.read(one.path or "", CARRIED))
             for one in containers
             if may_carry(one)
         }
@@ -108,7 +108,7 @@ class NriPlugin:
         planned, values = self._planned.current(container), NO_VALUES
         if planned is not None:
             # the runtime writes all of the spec again, also what is right in the cgroup
-            known = KnownContainer(container, NO_VALUES)
+            known = TrackedContainer(container, NO_VALUES)
             wanted = self._wanted(known, self._planned.policy).unified
             values = {file: value for file, value in wanted.items() if file not in taken}
         self._keep(container, holds, values)
@@ -153,7 +153,7 @@ class NriPlugin:
                     self._refused[one.id] = one.unified
                     continue
                 holds = {**known.holds, **one.unified}
-                self._known[one.id] = KnownContainer(known.container, holds)
+                self._known[one.id] = TrackedContainer(known.container, holds)
                 path = known.container.path or ""
                 given += [Released(path, file) for file in sorted(one.returned)]
         if given:
@@ -163,7 +163,7 @@ class NriPlugin:
         """The cgroups of containers in which something is set."""
         return self._journal.paths()
 
-    def _wanted(self, known: KnownContainer, policy: GuestPolicy) -> NriUpdate:
+    def _wanted(self, known: TrackedContainer, policy: GuestPolicy) -> NriUpdate:
         """What differs in a container from what it should have, and can be set."""
         id, path = known.container.id, known.container.path or ""
         planned = self._planned.known(known.container) if policy.writable else None
@@ -178,13 +178,13 @@ class NriPlugin:
     def _keep(self, container: NriContainer, before: Unified, values: Unified) -> None:
         """Write down what is set in a container that holds ``before``, and know it."""
         if values:
-            self._journal.record(_entries(KnownContainer(container, before), values))
+            self._journal.record(_entries(TrackedContainer(container, before), values))
         with self._lock:
             holds = {**before, **values}
-            self._known[container.id] = KnownContainer(container, holds)
+            self._known[container.id] = TrackedContainer(container, holds)
 
 
-def _entries(known: KnownContainer, values: Unified) -> list[Entry]:
+def _entries(known: TrackedContainer, values: Unified) -> list[Entry]:
     """The values of a container, for the journal, with what its files hold before: a new one what the
     kernel begins with."""
     path = known.container.path or ""
