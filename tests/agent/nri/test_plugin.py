@@ -351,4 +351,9 @@ def test_a_policy_of_v1_or_watch_carries_nothing() -> None:
     world.source.policy = GuestPolicy()
     world.loop.turn()
     assert world.plugin.created(world.container("a")) == {}
+    assert world.plugin.created(world.container("stranger")) == {}
+    assert not world.planned.is_asked(), "nothing is waited for"
     assert world.files() == {}
+    policy(world.source, mode="protect")
+    world.loop.turn()
+    assert [one.id for one in world.link.updates] == ["a0"], "what came meanwhile is set now"

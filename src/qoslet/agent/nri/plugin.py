@@ -85,7 +85,7 @@ class NriPlugin:
     def created(self, container: NriContainer) -> Unified:
         """What to set in a container that is being created; it is in the journal."""
         self.created_containers += 1
-        if not may_carry(container):
+        if not self._may_set(container):
             return NO_VALUES
         planned, values = self._planned.current(container), NO_VALUES
         if planned is None:
@@ -98,7 +98,7 @@ class NriPlugin:
 
     def updated(self, container: NriContainer, taken: Unified) -> Unified:
         """What to set in a container whose resources the kubelet changes; not what is ``taken``."""
-        if not may_carry(container):
+        if not self._may_set(container):
             return NO_VALUES
         if not self._planned.answers_updates:
             # the loop changes it right after
@@ -158,6 +158,17 @@ class NriPlugin:
                 given += [Released(path, file) for file in sorted(one.returned)]
         if given:
             self._journal.record(given)
+
+    def _may_set(self, container: NriContainer) -> bool:
+        """Whether a container is asked about at all: without a policy that writes nothing is waited
+        for."""
+        if not may_carry(container):
+            return False
+        if self._planned.policy.writable:
+            return True
+        with self._lock:
+            self._known[container.id] = TrackedContainer(container, NO_VALUES)
+        return False
 
     def left(self) -> Sequence[str]:
         """The cgroups of containers in which something is set."""
