@@ -67,9 +67,7 @@ def main() -> None:
         for number in range(MANIFESTS):
             path = Path(folder) / f"{number:04}.json"
             path.write_text(json.dumps(pod(number), indent=2), encoding="utf-8")
-        pair = paired(
-            partial(ours, folder, named[0]), partial(peer, folder, named[1]), ROUNDS
-        )
+        pair = paired(partial(ours, folder, named[0]), partial(peer, folder, named[1]), ROUNDS)
     if named[0] != named[1] or not named[0]:
         raise SystemExit(f"they disagree on {len(named[0] ^ named[1])} pods")
     title = f"lint of {MANIFESTS:,} manifests"
