@@ -174,8 +174,8 @@ def test_no_root_overlaps_one_whose_pods_wait_for_an_agent(
     for one, two in ((ROOT, other), (other, ROOT)):
         pods = Path(state, escaped(one), kind)
         (pods / "uid").mkdir(parents=True)
-        for folder in (pods.parent.parent, pods.parent):
-            folder.chmod(0o700)
+        for above in (pods.parent.parent, pods.parent):
+            above.chmod(0o700)
         with pytest.raises(CannotDo, match=f"{one} overlaps and has pods") as caught:
             claim(two, Groups(), state=state, boot=BOOT)
         assert f"release --cgroup-root {one}" in caught.value.hint

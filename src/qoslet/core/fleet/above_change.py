@@ -46,15 +46,14 @@ class AboveChange(Struct, gc=False):
         after: Sequence[Cgroup],
     ) -> AboveChange:
         """From the cgroups of two nodes."""
-        plans = [
-            Plan(one.node, (), tuple(upper), ())
-            for one, upper in zip(sides, (before, after), strict=True)
-        ]
-        found = pairs(*plans)
+        first, second = sides
+        found = pairs(
+            Plan(first.node, (), tuple(before), ()), Plan(second.node, (), tuple(after), ())
+        )
         tiers = Tiers.of(before), Tiers.of(after)
         burstable = next((one for one in found if _is_burstable(one, tiers)), None)
         others = [CgroupChange(one) for one in found if one is not burstable and not one.is_same]
-        return _made(sides[1].planner.policy, after, tiers, others, burstable, {})
+        return _made(second.planner.policy, after, tiers, others, burstable, {})
 
     def with_burstable(self, before: Cgroup, after: Cgroup) -> AboveChange:
         """The same with other weights of the cgroup of Burstable pods."""

@@ -37,12 +37,12 @@ def _count(number: int, what: str) -> str:
 def _summary(fleet: Fleet) -> Iterator[str]:
     nodes = [one.outcome for one in fleet.nodes]
     states = [f"{sum(one.state == state for one in nodes):,} {state}" for state in STATES]
-    found = [text for text in states if not text.startswith("0 ")]
+    outcomes = [text for text in states if not text.startswith("0 ")]
     rest = [f"{fleet.unscheduled:,} unscheduled"] if fleet.unscheduled else []
     rest += [f"{fleet.ended:,} ended"] if fleet.ended else []
     tail = f" ({', '.join(rest)})" if rest else ""
     pods = f"{_count(fleet.pods, 'pod')}{tail} of {_count(fleet.shapes, 'shape')}"
-    yield f"{_count(len(nodes), 'node')}: {', '.join(found)}; {pods}"
+    yield f"{_count(len(nodes), 'node')}: {', '.join(outcomes)}; {pods}"
     found = totals(fleet)
     for name in ("cpu", "memory"):
         asked = sum(one.requested.get(name, 0) for one in nodes)
