@@ -20,7 +20,7 @@ from qoslet.render.documents.agent.guest import status_document
 from qoslet.render.documents.plan import encode
 from qoslet.render.guest_metrics import guest_exposition
 from qoslet.render.terminal import Terminal
-from qoslet.render.text.guest import status_lines
+from qoslet.render.text.guest.status import status_lines
 from tests.agent.guest.beside import GUARD
 from tests.agent.guest.test_pod_guard import APP, Stalled
 from tests.paths import REPO

@@ -18,7 +18,7 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.status.node_top import top_rows
 from qoslet.host.files.manifests import load_text
-from qoslet.host.state.request_server import RequestServer
+from qoslet.host.questions.request_server import RequestServer
 from qoslet.host.web.answers import answers
 from qoslet.host.web.streams import Streams
 from tests.core.vectors.fixtures import node_of, quantities

@@ -78,13 +78,13 @@ def pod_states(root: str) -> dict[str, Any]:
     """The ``PodStates`` document of the agent at ``root``. Raises CannotDo."""
     from msgspec import DecodeError, json
 
+    from qoslet.host.questions.http_client import BusyAgent, ask
     from qoslet.host.state.folder import AGENT_SOCKET, state_folder
-    from qoslet.host.state.http_client import Busy, ask
 
     try:
         folder = state_folder(root, AGENT_SOCKET)
         document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
-    except Busy:
+    except BusyAgent:
         raise
     except CannotDo as error:
         raise with_other_agents(error) from error

@@ -16,7 +16,7 @@ from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
-from qoslet.host.state import http_server
+from qoslet.host.questions import http_server
 from qoslet.host.state.folder import (
     KEEPER,
     LOGS,

@@ -21,8 +21,8 @@ from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
-from qoslet.host.state.http_client import ask
-from qoslet.host.state.http_server import listen
+from qoslet.host.questions.http_client import ask
+from qoslet.host.questions.http_server import listen
 from qoslet.host.systemd.sd_notify import Notifier
 
 SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")

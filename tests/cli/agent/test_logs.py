@@ -17,8 +17,8 @@ import pytest
 
 from qoslet.cli.main import run
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
+from qoslet.host.questions.http_server import Page, private
 from qoslet.host.state.folder import escaped, state_directory
-from qoslet.host.state.http_server import Page, private
 from qoslet.render.documents.plan import encode
 from tests.cli.fixtures import environment
 

@@ -22,10 +22,10 @@ from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, PodUsage
 from qoslet.errors import CannotDo
+from qoslet.host.questions.http_server import Page, private
+from qoslet.host.questions.request_queue import RequestQueue
 from qoslet.host.state.agents import running_roots, where_else
 from qoslet.host.state.folder import escaped
-from qoslet.host.state.http_server import Page, private
-from qoslet.host.state.requests import RequestQueue
 from qoslet.render.documents.agent.pod_filter import only
 from qoslet.render.documents.agent.pods import pods_document
 from qoslet.render.documents.plan import encode

@@ -113,7 +113,7 @@ def test_a_dry_run_of_release_says_that_there_is_nothing(tmp_path: Path) -> None
 
 def test_an_address_that_is_none_names_the_option(tmp_path: Path) -> None:
     from qoslet.errors import BadInput
-    from qoslet.host.state.http_server import listen
+    from qoslet.host.questions.http_server import listen
 
     with pytest.raises(BadInput, match="'x' is not an address") as caught:
         listen("x")

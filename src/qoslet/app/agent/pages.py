@@ -7,8 +7,8 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from qoslet.errors import CannotDo
-from qoslet.host.state.http_server import Page, Pages, forget, is_there, private, public
-from qoslet.host.state.requests import PATIENCE, RequestQueue
+from qoslet.host.questions.http_server import Page, Pages, forget, is_there, private, public
+from qoslet.host.questions.request_queue import PATIENCE, RequestQueue
 
 if TYPE_CHECKING:
     from socket import socket

@@ -254,7 +254,7 @@ def _listening(address: str | None) -> Iterator[socket | None]:
     if address is None:
         yield None
         return
-    from qoslet.host.state.http_server import listen
+    from qoslet.host.questions.http_server import listen
 
     with closing(listen(address)) as listener:
         yield listener

@@ -26,7 +26,7 @@ from qoslet.host.cluster.client_library import ClusterAccess
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.descriptors import raise_limit
-from qoslet.host.state.http_server import listen
+from qoslet.host.questions.http_server import listen
 
 if TYPE_CHECKING:
     from qoslet.app.agent.service import LogFormat

@@ -14,8 +14,8 @@ from qoslet.app.agent.pages import AgentSockets
 from qoslet.app.agent.service import Log, LogFormat, log_on_stderr
 from qoslet.core.guest.status import GuestStatus, GuestSync
 from qoslet.core.reconcile.journal import Key
-from qoslet.host.state.http_server import Page, Pages
-from qoslet.host.state.requests import RequestQueue
+from qoslet.host.questions.http_server import Page, Pages
+from qoslet.host.questions.request_queue import RequestQueue
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.text.audit.labels import place_label, pod_label
 

@@ -17,9 +17,9 @@ from qoslet.app.top.top import NodeTop
 from qoslet.app.web.site import NodeSite
 from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.host.questions.http_server import listen
+from qoslet.host.questions.request_server import RequestServer, private_listener
 from qoslet.host.state.folder import state_directory
-from qoslet.host.state.http_server import listen
-from qoslet.host.state.request_server import RequestServer, private_listener
 from qoslet.host.web.access import Access, host_with_port, loopback_host
 from qoslet.host.web.answers import answers
 from qoslet.host.web.streams import Streams

@@ -230,7 +230,7 @@ def _status(args: argparse.Namespace) -> int:
 
         emit(encode(document))
         return EXIT_OK
-    from qoslet.render.text.guest import status_lines
+    from qoslet.render.text.guest.status import status_lines
 
     emit_lines(status_lines(document, screen(args), args.verbose), screen(args))
     return EXIT_OK
@@ -240,7 +240,7 @@ def _status_of_nodes(args: argparse.Namespace, access: ClusterAccess) -> int:
     """What the agents of a cluster say; those that do not answer are said on standard error."""
     from qoslet.app.cluster_agents import ClusterAgents
     from qoslet.app.guest.ask_cluster import status_of_nodes
-    from qoslet.render.text.guest_nodes import nodes_lines
+    from qoslet.render.text.guest.nodes import nodes_lines
     from qoslet.render.text.live.progress import Progress
 
     if args.output == "json":

@@ -27,7 +27,7 @@ from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod, CriPodRecord
 from qoslet.host.cri.pod_worker import PodRun
 from qoslet.host.cri.runtime_info import network_refusal
-from qoslet.host.cri.silence import SLOW_SECONDS, NoteLog, Silence
+from qoslet.host.cri.silent_runtime import SLOW_SECONDS, NoteLog, SilentRuntime
 from qoslet.host.linux.processes.limit import start_thread
 
 POLL_SECONDS = 1.0
@@ -90,7 +90,7 @@ class CriEngine:
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
         self._followed: float | None = None
-        self._silence = Silence(endpoint, note, setting.slow_seconds)
+        self._silence = SilentRuntime(endpoint, note, setting.slow_seconds)
 
     def begin(self) -> None:
         """Begin the thread."""

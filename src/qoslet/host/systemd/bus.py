@@ -77,7 +77,7 @@ class ConnectionLost(Exception):
     """The connection is gone; whether the call was done is not known."""
 
 
-class _Absence:
+class _AbsentPeer:
     """Someone is not there: waited for ``seconds`` once, not in each call anew, as nothing else is done
     meanwhile."""
 
@@ -121,7 +121,7 @@ class Bus:
         self.address = address
         self.calls = 0
         self._back = back_seconds
-        self._no_bus, self._no_systemd = _Absence(back_seconds), _Absence(back_seconds)
+        self._no_bus, self._no_systemd = _AbsentPeer(back_seconds), _AbsentPeer(back_seconds)
         self._loop = asyncio.new_event_loop()
         # dbus-fast leaves a write that the other side hung up on to nobody, whose call is told anyway
         self._loop.set_exception_handler(lambda _loop, _context: None)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from qoslet.errors import QosletError
-from qoslet.host.state.http_server import HttpHandler
-from qoslet.host.state.request_server import Answer, Streamed
+from qoslet.host.questions.http_server import HttpHandler
+from qoslet.host.questions.request_server import Answer, Streamed
 from qoslet.host.web.request import WebAnswer, WebRequest, parsed, refusal
 
 Site = Callable[[WebRequest], WebAnswer]

@@ -20,9 +20,9 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import BadInput, CannotDo, QosletError
+from qoslet.host.questions.http_client import REQUEST_SECONDS
+from qoslet.host.questions.request_server import ASKING, RequestServer, private_listener
 from qoslet.host.state.folder import AGENT_SOCKET
-from qoslet.host.state.http_client import REQUEST_SECONDS
-from qoslet.host.state.request_server import ASKING, RequestServer, private_listener
 
 
 class Page(Struct, frozen=True):

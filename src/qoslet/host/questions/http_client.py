@@ -19,7 +19,7 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 SERVICE_UNAVAILABLE = 503
 
 
-class Busy(CannotDo):
+class BusyAgent(CannotDo):
     """The agent is there, and its loop does not turn."""
 
 
@@ -53,7 +53,7 @@ def ask(folder: str, path: str) -> bytes:
         peer.close()
     if answer.status == SERVICE_UNAVAILABLE:
         why = shown(body.decode("utf-8", "replace").strip(), 500)
-        raise Busy(f"the agent says {answer.status} {answer.reason}: {why}", where=where)
+        raise BusyAgent(f"the agent says {answer.status} {answer.reason}: {why}", where=where)
     if answer.status != 200:
         raise CannotDo(f"the agent says {answer.status} {answer.reason}", where=where)
     return body

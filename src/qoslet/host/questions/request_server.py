@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from qoslet.errors import SHORTAGES, CannotDo
 from qoslet.host.linux.processes.limit import start_thread
-from qoslet.host.state.http_client import REQUEST_SECONDS
+from qoslet.host.questions.http_client import REQUEST_SECONDS
 from qoslet.host.state.own_files import put_in_place, unlink
 
 AT_ONCE = 8

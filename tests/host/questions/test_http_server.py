@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.state.folder import AGENT_SOCKET
-from qoslet.host.state.http_client import ask
-from qoslet.host.state.http_server import (
+from qoslet.host.questions.http_client import ask
+from qoslet.host.questions.http_server import (
     Page,
     Pages,
     StateServer,
@@ -25,7 +24,8 @@ from qoslet.host.state.http_server import (
     private,
     public,
 )
-from qoslet.host.state.request_server import ASKING, AT_ONCE
+from qoslet.host.questions.request_server import ASKING, AT_ONCE
+from qoslet.host.state.folder import AGENT_SOCKET
 
 
 def late() -> Page:

@@ -16,7 +16,7 @@ class NoteLog(Protocol):
         """Keep it, once; ``over`` is a line that is not true any more."""
 
 
-class Silence:
+class SilentRuntime:
     """Whether the runtime at ``endpoint`` is known to be silent. ``slow_seconds`` is how long an answer
     may take before that is said; the call goes on."""
 

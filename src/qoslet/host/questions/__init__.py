@@ -1,0 +1,1 @@
+"""What others ask of a running agent, and how it answers."""
