@@ -20,7 +20,6 @@ from qoslet.host.cri.requests import (
     OLD_SPEC,
     ROOT,
     SPEC,
-    resources_change,
 )
 from qoslet.host.cri.runtime import read_facts
 from qoslet.host.systemd.select_driver import fits_runtime
@@ -132,20 +131,6 @@ def test_an_update_that_is_refused_is_tried_again(hand: Hand) -> None:
     hand.until(lambda: hand.server.resources[id][-1].cpu_shares == 7)
     assert any("busy" in line for line in hand.runtime.notes)
     hand.ends()
-
-
-def test_what_changes_of_a_block() -> None:
-    assert (
-        resources_change(
-            {"oom_score_adj": 1, "cpu_shares": 2}, {"oom_score_adj": 5, "cpu_shares": 2}
-        )
-        == {}
-    )
-    assert resources_change({}, {"cpu_shares": 2}) == {"cpu_shares": 2}
-    assert resources_change({"memory_limit_in_bytes": 5}, {}) == {"memory_limit_in_bytes": -1}
-    assert resources_change({"unified": {"memory.min": "5", "io.x": "y"}}, {"unified": {}}) == {
-        "unified": {"memory.min": "0"}
-    }
 
 
 def test_pods_are_recognised_by_the_next_one(hand: Hand, tmp_path: Path) -> None:

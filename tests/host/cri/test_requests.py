@@ -1,4 +1,4 @@
-"""What a runtime is told of a container's seccomp profile, variables and volumes."""
+"""What a runtime is told of a container: seccomp profile, variables, volumes, resources."""
 
 import pytest
 from msgspec.structs import replace
@@ -74,3 +74,19 @@ def test_a_part_of_our_files_is_mounted_through_our_link() -> None:
         ("/vol/c", "/etc/all", True),
         ("/var/log", "/host", False),
     ]
+
+
+def test_what_changes_of_a_block() -> None:
+    assert (
+        requests.resources_change(
+            {"oom_score_adj": 1, "cpu_shares": 2}, {"oom_score_adj": 5, "cpu_shares": 2}
+        )
+        == {}
+    )
+    assert requests.resources_change({}, {"cpu_shares": 2}) == {"cpu_shares": 2}
+    assert requests.resources_change({"memory_limit_in_bytes": 5}, {}) == {
+        "memory_limit_in_bytes": -1
+    }
+    assert requests.resources_change(
+        {"unified": {"memory.min": "5", "io.x": "y"}}, {"unified": {}}
+    ) == {"unified": {"memory.min": "0"}}
