@@ -82,7 +82,7 @@ def test_what_nobody_runs_by_is_dropped(folder: Path) -> None:
         flipped(folder / name)
     found, notes = next_agent(folder)
     assert found == "4-5"
-    assert "no pod runs, so it is removed" in notes[0]
+    assert "removed, since no pod runs" in notes[0]
 
 
 def test_a_refused_state_that_was_removed_by_hand_counts_no_more(folder: Path) -> None:

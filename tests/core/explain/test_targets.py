@@ -99,11 +99,11 @@ def test_several_pods_of_a_workload_are_candidates() -> None:
     made = planned(
         of("StatefulSet", "web", called="web-0"), of("StatefulSet", "web", called="web-1")
     )
-    with pytest.raises(BadInput, match=r"may be default/web-0, default/web-1"):
+    with pytest.raises(BadInput, match=r"could be any of default/web-0, default/web-1"):
         select(made, "sts/web")
     expanded = carrying("apps/v1", "Deployment")
     expanded["spec"]["replicas"] = 2
-    with pytest.raises(BadInput, match=r"may be default/web-0, default/web-1"):
+    with pytest.raises(BadInput, match=r"could be any of default/web-0, default/web-1"):
         select(planned(expanded, expand=True), "deployment/web")
 
 

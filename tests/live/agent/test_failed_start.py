@@ -112,5 +112,5 @@ def test_assignments_that_nothing_runs_by_hold_up_no_start(agent: Agent) -> None
     run = agent.service()
     agent.until(lambda: len(agent.pids()) == 1)
     out = agent.stop(run)
-    assert "no pod runs, so it is removed" in out
+    assert "removed, since no pod runs" in out
     assert not state.exists()

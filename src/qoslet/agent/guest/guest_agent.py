@@ -196,10 +196,10 @@ class GuestAgent:
         return said
 
     def descriptors(self) -> Sequence[int]:
-        """Readable when a sync is due; what happens in cgroups tells nothing new where it is known."""
-        guarding = () if self.guard is None else self.guard.descriptors()
-        happening = () if self._is_woken else self._auditor.descriptors()
-        return (*self._source.descriptors(), *happening, *guarding)
+        """Readable when a sync is due. Once a cgroup has asked for one, no other needs to."""
+        guard = () if self.guard is None else self.guard.descriptors()
+        cgroups = () if self._is_woken else self._auditor.descriptors()
+        return (*self._source.descriptors(), *cgroups, *guard)
 
     def wait_seconds(self) -> float:
         """Until something is due that no descriptor tells."""

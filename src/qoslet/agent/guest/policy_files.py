@@ -322,21 +322,21 @@ class PolicyFiles:
             record_done(journal, entries)
 
     def _verify(self, outcomes: Sequence[Outcome]) -> None:
-        """Write down that files hold what was written last: from now on a value that the agent wrote
-        before is another's."""
-        ledger = self._executor.journal.ledger
-        done = {
-            (one.step.path, one.step.file)
-            for one in outcomes
-            if one.error is None and not one.pending
+        """Forget the earlier values of files once no file holds one: whoever writes such a value
+        from then on is another process."""
+        earlier = self._executor.journal.ledger.earlier
+        written = {
+            (outcome.step.path, outcome.step.file)
+            for outcome in outcomes
+            if outcome.error is None and not outcome.pending
         }
-        open_keys = ledger.earlier.keys() - done
-        read = self._read({path: None for path, _ in open_keys})
-        for path, file in open_keys:
-            found = read[path].values.get(file) if path in read else None
-            if found is None or any(same(file, one, found) for one in ledger.earlier[path, file]):
+        unsure = earlier.keys() - written
+        cgroups = self._read({path: None for path, _ in unsure})
+        for path, file in unsure:
+            value = cgroups[path].values.get(file) if path in cgroups else None
+            if value is None or any(same(file, old, value) for old in earlier[path, file]):
                 return
-        if ledger.earlier:
+        if earlier:
             record_done(self._executor.journal, [Verified()])
 
 

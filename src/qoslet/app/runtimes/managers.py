@@ -26,7 +26,7 @@ def take_up_managers(
     except CannotDo as error:
         refused = error
     if not pods and not any(tree.driver.members(path) for path in tree.ledger.cgroups):
-        tree.notes.append(f"{refused.where}: {refused.message}; no pod runs, so it is removed")
+        tree.notes.append(f"{refused.where}: {refused.message}; removed, since no pod runs")
         ManagerFiles(folder).remove()
         source.take_up(ManagerFiles(folder), folder, pods)
         return

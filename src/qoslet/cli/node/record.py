@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-size",
         default=DEFAULT_SIZE,
         metavar="SIZE",
-        help=f"Bytes on disk at most; the oldest half goes (1Mi to 1Gi; default: {DEFAULT_SIZE})",
+        help=f"Most bytes on disk; at that the oldest half is deleted (1Mi to 1Gi; default: {DEFAULT_SIZE})",
     )
     parser.set_defaults(bundle=None)
     add_document_arguments(parser, positional=False)

@@ -129,7 +129,7 @@ def _read(text: bytes, level: Level) -> ContainerResources:
     if level == "pod" and _field(fields, "claims") not in (b"", b"null", b"[]"):
         faults.append(FieldFault("claims", "a pod's own resources cannot have claims"))
     defaulted: tuple[str, ...] = ()
-    broken = {note.path for note in faults}
+    broken = {fault.path for fault in faults}
     if level == "container":
         missing = [name for name in limits if name not in requests]
         defaulted = tuple(name for name in missing if child("requests", name) not in broken)

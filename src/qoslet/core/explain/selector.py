@@ -38,7 +38,9 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
         hint = "give -n NAMESPACE" if len({key.split("/")[0] for key in exact}) > 1 else ""
         candidates = ", ".join(_some(sorted(exact)))
         raise BadInput(
-            f"{target!r} may be {candidates}", where="POD", hint=hint or "use the full name"
+            f"{target!r} could be any of {candidates}",
+            where="POD",
+            hint=hint or "use the full name",
         )
     raise BadInput(f"no pod or container named {target!r}", where="POD", hint=_near(plan, target))
 

@@ -268,17 +268,18 @@ def _least_used(
 ) -> tuple[str, int]:
     """The cgroup that can give back most of its grant, with the memory.high that it keeps; an empty
     path if none can give back a whole step."""
-    unused, found = headroom.unused_grants(assessment.shares), (policy.min_step_bytes, "", 0)
-    for at, override in overrides.items():
-        sample = situation.samples.get(at)
-        if sample is None or not override.raised or headroom.is_related(at, situation.path):
+    unused = headroom.unused_grants(assessment.shares)
+    most, giver, kept_high = policy.min_step_bytes, "", 0
+    for path, override in overrides.items():
+        sample = situation.samples.get(path)
+        if sample is None or not override.raised or headroom.is_related(path, situation.path):
             continue
-        if not is_below(at, assessment.room.within):
+        if not is_below(path, assessment.room.within):
             continue
-        value = lowered_high(override, sample, policy)
-        back = unused[at] - _share(sample, replace(override, value=value)).granted
-        found = max(found, (back, at, value))
-    return found[1], found[2]
+        high = lowered_high(override, sample, policy)
+        given_back = unused[path] - _share(sample, replace(override, value=high)).granted
+        most, giver, kept_high = max((most, giver, kept_high), (given_back, path, high))
+    return giver, kept_high
 
 
 def _share(sample: MemorySample, override: HighOverride | None) -> GrantedShare:

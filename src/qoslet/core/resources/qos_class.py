@@ -97,7 +97,9 @@ def decided_by(pod: Pod, rules: QosRules = CURRENT) -> list[str]:
     ]
     unequal = _unequal([resources for _, resources in fields])
     if not missing and not unequal:
-        facts.append("every counted container limits cpu and memory, and sums are equal")
+        facts.append(
+            "all containers that count limit cpu and memory, and requests add up to the limits"
+        )
     return [*facts, *missing, *unequal, *set_fields]
 
 

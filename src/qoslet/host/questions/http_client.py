@@ -55,7 +55,7 @@ def ask(folder: str, path: str) -> bytes:
         why = shown(body.decode("utf-8", "replace").strip(), 500)
         raise BusyAgent(f"the agent says {answer.status} {answer.reason}: {why}", where=where)
     if answer.status != 200:
-        raise CannotDo(f"the agent says {answer.status} {answer.reason}", where=where)
+        raise CannotDo(f"the agent answers {answer.status} {answer.reason}", where=where)
     return body
 
 

@@ -323,7 +323,7 @@ def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -
             if inner.get("name") not in (None, old[0]):
                 faults.add(
                     f"{where}metadata.name",
-                    f"is another node than in {old[1]}",
+                    f"names another node than {old[1]}",
                     "describe one node at a time",
                 )
             inner = {"name": inner.get("name")}
