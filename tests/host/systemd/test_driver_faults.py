@@ -274,6 +274,19 @@ def test_a_group_of_somebody_else_is_told_by_its_unit(bench: Bench) -> None:
         assert "qoslet writes nothing else" in str(outcome.error)
 
 
+@pytest.mark.parametrize("had", ["1", "0"])
+def test_memory_oom_group_of_somebody_else_stays_as_it_was(bench: Bench, had: str) -> None:
+    # seen in containers of a kubelet: systemd writes 0 with every property of a scope
+    tell(bench, "StartTransientUnit", "ssa(sv)a(sa(sv))", "system.slice", "replace", [], [])
+    driver = bench.driver()
+    driver.others.add(OTHER)
+    (bench.folder / "cgroup" / OTHER[1:] / "memory.oom.group").write_text(f"{had}\n")
+    for value in ("8192", "16384"):
+        good(driver.perform(sets(OTHER, memory_max=value)))
+        assert bench.text(OTHER, "memory.max") == value
+        assert bench.text(OTHER, "memory.oom.group") == had
+
+
 def test_a_group_of_somebody_else_without_a_unit_is_refused(bench: Bench) -> None:
     (bench.folder / "cgroup" / OTHER[1:]).mkdir()
     driver = bench.driver()

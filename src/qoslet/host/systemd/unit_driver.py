@@ -37,8 +37,6 @@ GONE_SECONDS = 5.0
 """How long systemd may take to remove the group of a scope that has ended."""
 
 SCOPE = ".scope"
-
-
 Given = Sequence[Signed]
 
 
@@ -232,6 +230,7 @@ class UnitDriver(Cgroupfs):
         theirs = steps[0][1].path in self.others
         if not theirs or any(self._values.by_property(step) for _, step in steps):
             await self._need_unit(path, steps[0][1])
+        kept = self._values.oom_group(path) if theirs else None
         told = False
         for run in runs(steps, self._values.by_property):
             if self._values.by_property(run[0][1]):
@@ -245,7 +244,7 @@ class UnitDriver(Cgroupfs):
             self._write(path, step)
             tried.append(_Tried(number, step))
         if told:
-            await self._again(path)
+            await self._again(path, kept)
 
     async def _need_unit(self, path: str, step: Step) -> None:
         """Raise ``CgroupError`` if the unit does not run: systemd would load a unit of that name and
@@ -325,12 +324,16 @@ class UnitDriver(Cgroupfs):
         self._set(step, None)
         self._written.setdefault(path, {})[step.file] = step
 
-    async def _again(self, path: str) -> None:
-        """Write again what systemd sets anew with every change although it has no property."""
+    async def _again(self, path: str, kept: str | None) -> None:
+        """Write again what systemd sets anew with every change although it has no property: what was
+        ``kept`` of another manager's cgroup."""
         step = self._written.get(path, {}).get("memory.oom.group")
         if step is not None:
             await self.units.bus.ping()
             self._set(step, None)
+        elif kept is not None:
+            await self.units.bus.ping()
+            self._values.keep_oom_group(path, kept)
 
     def _attach(self, path: str, pid: int) -> None:
         """Move a process into a scope, in systemd's own hierarchy, too."""

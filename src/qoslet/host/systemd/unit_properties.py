@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -53,6 +54,22 @@ class UnitProperties:
         scope = step.path.endswith(".scope")
         since = unit_properties.OOM_POLICY_SINCE
         return scope and step.file == _OOM_GROUP and self._version >= since
+
+    def oom_group(self, path: str) -> str | None:
+        """What a group has in memory.oom.group; None where it has no such file."""
+        tree = self._layout.tree_of("memory")
+        try:
+            return None if tree is None else tree.read(path, _OOM_GROUP).strip()
+        except (CgroupError, OSError):
+            return None
+
+    def keep_oom_group(self, path: str, value: str) -> None:
+        """Write a group's memory.oom.group again, where systemd has set it otherwise: it writes that
+        of its OOMPolicy with every property. Source: systemd core/cgroup.c."""
+        tree = self._layout.tree_of("memory")
+        if tree is not None and self.oom_group(path) not in (value, None):
+            with suppress(CgroupError, OSError):
+                tree.write(path, _OOM_GROUP, value)
 
     def properties(self, path: str, steps: Sequence[Step]) -> list[Signed]:
         """The properties of values of one group. Raises ``CgroupError`` for a value that is none."""
