@@ -86,7 +86,9 @@ def _ordered(tasks: Iterator[Task], ends: list[Connection[Any, Any]]) -> Iterato
             given += 1
         if not more and given == sent:
             return
-        for end in wait([ends[number] for number, some in busy.items() if some]):
+        waited = [ends[number] for number, some in busy.items() if some]
+        # all results may have come at once: there is room for tasks again, and nobody has one
+        for end in wait(waited) if waited else ():
             number = ends.index(end)  # type: ignore[arg-type]
             failed, result = ends[number].recv()
             if failed:
