@@ -389,3 +389,21 @@ def test_zstd_needs_a_module(tmp_path: Path) -> None:
     done = run("fleet", "c.json.zst", folder=tmp_path)
     assert done.returncode == 3
     assert "zstd -dc FILE | qoslet fleet -" in done.stderr
+
+
+def test_what_ends_early_in_zstd_is_said(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    lines = [json.dumps(one).encode() + b"\n" for one in cluster(3, 24)]
+    packer = zstandard.ZstdCompressor().compressobj()
+    packed = b"".join(map(packer.compress, lines[:20]))
+    packed += packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    (tmp_path / "cut.json.zst").write_bytes(packed)
+    cut = fleet(tmp_path, "cut.json.zst", code=1)
+    assert cut["totals"]["pods"] == 17
+    where = "cut.json.zst"
+    assert errors(cut) == [(where, "cannot be unpacked: ends in the middle")]
+    frames = zstandard.compress(b"".join(lines[:9])) + zstandard.compress(b"".join(lines[9:]))
+    (tmp_path / "two.json.zst").write_bytes(frames)
+    assert fleet(tmp_path, "two.json.zst")["totals"]["pods"] == 24
+    (tmp_path / "tail.json.zst").write_bytes(frames + b"junk")
+    assert fleet(tmp_path, "tail.json.zst", code=1)["totals"]["pods"] == 24

@@ -13,6 +13,7 @@ from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.manifests import check_file, open_file, unreadable
 
 BLOCK = 1 << 20
+_PIECE = 1 << 12
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _NAMES = (".json", ".yaml", ".yml", ".jsonl")
@@ -115,15 +116,23 @@ class FileStream:
 
     def _unzstd(self, data: bytes) -> Iterator[bytes]:
         zstandard = _zstandard(self.name)
-        unpacker = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        unpacker, ended = zstandard.ZstdDecompressor().decompressobj(), True
         try:
             while data:
-                block = unpacker.decompress(data)
+                # what a piece held before its fault is lost
+                piece, data = data[:_PIECE], data[_PIECE:]
+                block = unpacker.decompress(piece)
                 for at in range(0, len(block), BLOCK):
                     yield block[at : at + BLOCK]
-                data = self._read()
+                ended = unpacker.eof
+                if ended:
+                    data = unpacker.unused_data + data
+                    unpacker = zstandard.ZstdDecompressor().decompressobj()
+                data = data or self._read()
         except zstandard.ZstdError as error:
             raise _damaged(self.name, str(error).rpartition(": ")[2]) from None
+        if not ended:
+            raise _damaged(self.name, "ends in the middle")
 
 
 def _opened(path: str) -> IO[bytes]:
