@@ -256,6 +256,18 @@ def test_a_runtime_that_refuses_or_is_silent_is_said_and_left(
     assert threading.active_count() == before
 
 
+def test_a_connection_without_a_thread_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_thread: threading.Thread) -> None:
+        raise OSError(11, "no thread")
+
+    monkeypatch.setattr("qoslet.host.nri.connection.start_thread", none_left)
+    ours, theirs = socket.socketpair()
+    with pytest.raises(OSError, match="no thread"):
+        RuntimeSession(ours, ROOT, "99", Handler(), print, print)
+    assert ours.fileno() == -1
+    theirs.close()
+
+
 def test_a_runtime_that_goes_is_said(bench: Bench) -> None:
     bench.runtime.socket.shutdown(socket.SHUT_RDWR)
     until(lambda: bool(bench.ended))

@@ -53,7 +53,11 @@ class Connection:
         self._is_over = self._is_closed = False
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         self._thread = threading.Thread(target=self._run, name="nri", daemon=True)
-        start_thread(self._thread)
+        try:
+            start_thread(self._thread)
+        except OSError:
+            sock.close()
+            raise
 
     def call(self, service: str, method: str, request: bytes, seconds: float) -> bytes:
         """Ask the runtime and wait. Raises CannotDo: it refuses, does not answer in time, or is gone."""
