@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pty
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -125,3 +128,30 @@ def test_a_descriptor_that_must_not_block(pipe: tuple[int, int]) -> None:
         count += len(os.read(reader, 65536))
     out.close()
     assert out.lost is None
+
+
+def test_a_busy_thread_is_not_woken_again(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    out = OutputWriter(writer)
+    wakes: list[object] = []
+
+    def note(_: object, event: str, called: object) -> None:
+        if event == "c_call" and called is os.eventfd_write:
+            wakes.append(called)
+
+    full = "x" * (1 << 17)
+    out.write(full)
+    until(lambda: fcntl.ioctl(reader, termios.FIONREAD, b"0000") != bytes(4))
+    out.write("waits behind it\n")
+    sys.setprofile(note)
+    try:
+        for number in range(100):
+            out.write(f"{number}\n")
+    finally:
+        sys.setprofile(None)
+    assert wakes == [], "it has text to write, and looks for more by itself"
+    text = b""
+    while not text.endswith(b"\n99\n"):
+        text += os.read(reader, 1 << 16)
+    assert text.count(b"\n") == 101
+    out.close()

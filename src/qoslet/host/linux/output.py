@@ -73,9 +73,13 @@ class OutputWriter:
                 note = self._left_out_text(self._left_out)
                 data = note.encode(self._encoding, "backslashreplace") + data
                 self._left_out = 0
+            waits = not self._queue
             self._queue.append(data)
             self._bytes += len(data)
-        os.eventfd_write(self._wake, 1)
+        if waits:
+            # a thread with text to write looks for more by itself: to wake it costs the caller a
+            # moment without the interpreter
+            os.eventfd_write(self._wake, 1)
         return len(text)
 
     def flush(self) -> None:
