@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.journal import damaged_lines
-from qoslet.host.state.folder import RESERVE
+from qoslet.host.state.folder import AGENT_SOCKET, RESERVE
 from qoslet.host.state.keepers import keepers_of
 from tests.live.agent.agents import Agent, _command, identities
 from tests.live.agent.agents import agent as agent
@@ -141,7 +141,7 @@ def test_without_journal_and_records_it_names_the_safe_step(agent: Agent) -> Non
     (agent.folder / "journal").unlink()
     for record in agent.folder.glob("keeper/*/pod.*"):
         record.unlink()
-    before = {path.name for path in agent.folder.iterdir()} - {"lock", RESERVE}
+    before = {path.name for path in agent.folder.iterdir()} - {"lock", RESERVE, AGENT_SOCKET}
     for _ in range(2):
         _, err = ended(agent.service(), 3)
         assert "damaged or missing" in err
