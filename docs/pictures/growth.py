@@ -77,7 +77,7 @@ def picture() -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" {box}>',
         STYLE,
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
-        words(LEFT, 26, "qoslet fleet grows with the cluster, not faster", "title"),
+        words(LEFT, 26, "What qoslet fleet takes, by the size of the cluster", "title"),
         words(
             LEFT,
             48,
@@ -111,9 +111,7 @@ def _panel(growth: Growth, panel: Panel, frame: Frame) -> Iterator[str]:
     x = frame.x(growth.at(BASE).pods) - 8
     above, below = (panel.of(side) for side in (growth.at(BASE).ours, growth.at(BASE).floor))
     yield words(x, frame.y(above) - 12, "qoslet", "guard name", "end")
-    yield words(
-        x + 14, frame.y(below) + 24, "unpack and decode, one process", "none name", "middle"
-    )
+    yield words(x + 22, frame.y(below) + 24, "unpack and decode", "none name")
 
 
 def _line(
