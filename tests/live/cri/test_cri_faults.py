@@ -135,8 +135,9 @@ def test_a_containerd_that_hangs_ends_no_container_before_it_was_asked_to_end(cr
 
 
 def test_a_containerd_that_hangs_fails_no_probe(cri: Cri) -> None:
+    seconds = int(2 * SLOW)
     asked = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1}
-    cri.put(pod("a", container("app", livenessProbe=asked)))
+    cri.put(pod("a", container("app", livenessProbe={**asked, "timeoutSeconds": seconds})))
     run = cri.begin()
     cri.up("a")
     kept = cri.pid("a")
@@ -144,7 +145,7 @@ def test_a_containerd_that_hangs_fails_no_probe(cri: Cri) -> None:
     assert process is not None
     process.send_signal(signal.SIGSTOP)
     try:
-        time.sleep(9 * SLOW)
+        time.sleep(seconds + 8)
     finally:
         process.send_signal(signal.SIGCONT)
     time.sleep(3 * SLOW)
