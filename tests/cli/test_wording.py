@@ -12,8 +12,8 @@ import pytest
 
 from qoslet.cli import parser
 from qoslet.cli.commands import COMMANDS
-from tests.cli.clusters import write_cluster
 from tests.cli.fixtures import write
+from tests.cli.fleet.clusters import write_cluster
 from tests.frozen.program import ask
 from tests.paths import REPO
 

@@ -33,8 +33,8 @@ from qoslet.host.files import node as node_files
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.diff import diff_document
 from qoslet.render.documents.explanation import explanation_document
-from tests.cli.clusters import write_cluster
 from tests.cli.fixtures import DATA, NODE, PODS, made, run, write
+from tests.cli.fleet.clusters import write_cluster
 from tests.core.vectors import kubelet_answers
 
 SAMPLES = DATA / "samples"

@@ -22,7 +22,7 @@ from qoslet.core.fleet.templates import TemplateStore, node_key
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.resources.pod_template import TemplateCache
-from tests.cli.clusters import cluster, text_of
+from tests.cli.fleet.clusters import cluster, text_of
 from tests.core.fleet.test_change import second
 from tests.core.fleet.test_outcome import POD_LISTS, grouped, placed
 from tests.core.plan.test_live_plan import nodes

@@ -21,13 +21,12 @@ from qoslet.core.status.node_top import PlannedRow
 from qoslet.errors import BadInput
 from qoslet.render.documents.replay import replay_document
 from qoslet.render.text.live.replay import draw
+from tests.core.pressure.test_throttle_stall import STALLS
 from tests.core.recording.examples import SESSION, recording
 from tests.paths import DATA
 
 MIB, GIB = 1 << 20, 1 << 30
 TRACES = sorted((DATA / "stalls").glob("*/*.jsonl"))
-STALLS = {"stalled-kep", "stalled-122", "stalled-pod", "grower-above", "swap-full", "names"}
-"""As in ``tests/core/pressure/test_throttle_stall.py``."""
 POD, APP = "/pods/u1", "/pods/u1/app"
 
 

@@ -43,8 +43,8 @@ each write in a journal. guard also reacts to stalls at memory.high. When the ag
 holds again what it held before, unless --keep is given; after a crash the next agent takes its
 values up, or qoslet release restores them.
 
-exit code: 0 the agent ended as it was asked to, 1 some agents do not answer, 2 bad input, 3 not possible on this machine, or a
-file could not be restored
+exit code: 0 the agent ended as it was asked to, 1 some agents do not answer, 2 bad input,
+3 not possible on this machine, or a file could not be restored
 """
 
 

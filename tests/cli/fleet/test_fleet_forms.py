@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.clusters import cluster, node, text_of
 from tests.cli.fixtures import run
-from tests.cli.test_fleet import errors, fleet
+from tests.cli.fleet.clusters import cluster, node, text_of
+from tests.cli.fleet.test_fleet import errors, fleet
 
 
 @pytest.mark.parametrize("form", ["array", "lines", "mark"])

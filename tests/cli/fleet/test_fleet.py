@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.clusters import MORE, cluster, node, pod, text_of, write_cluster
 from tests.cli.fixtures import KUBELET, command, environment, run
+from tests.cli.fleet.clusters import MORE, cluster, node, pod, text_of, write_cluster
 from tests.paths import REPO
 
 BUNDLES = REPO / "tests" / "data" / "bundles"
@@ -292,7 +292,7 @@ def test_bundles_bring_their_configuration(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "contains no node"),
-        ("[]", "a document is an object"),
+        ("[]", "contains no node"),
         ("{", "ends in the middle"),
         (text_of([]), "contains no node"),
         ("kind: [", "stdin"),
