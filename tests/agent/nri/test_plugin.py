@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.nri.planned_values import PlannedValues
-from qoslet.agent.nri.plugin import BATCH, NriPlugin
+from qoslet.agent.nri.plugin import NriPlugin
 from qoslet.agent.nri.plugin_loop import PluginParts, PluginReconciler
-from qoslet.core.guest.nri_container import NriContainer, NriUpdate
+from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import planned_containers
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.reconcile.journal import Entry, JournalState
@@ -44,29 +44,18 @@ class Journal:
 
 
 class Link:
-    """A runtime that does what it is asked to."""
+    """A runtime that tells what it has."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.is_connected = False
-        self.fails: frozenset[str] = frozenset()
-        self.wrong = False
-        self.updates: list[NriUpdate] = []
 
     def connect(self) -> str:
         if self.is_connected:
             return ""
         self.is_connected = True
-        self.updates += self.world.plugin.synchronized(list(self.world.containers.values()))
+        self.world.plugin.synchronized(list(self.world.containers.values()))
         return "registered"
-
-    def update(self, updates: Sequence[NriUpdate]) -> frozenset[str]:
-        if self.wrong:
-            self.is_connected = False
-            raise CannotDo("gone")
-        assert len(updates) <= BATCH
-        self.updates += updates
-        return self.fails & {one.id for one in updates}
 
     def next_at(self) -> float | None:
         return None
@@ -117,9 +106,12 @@ class Once:
 
 
 class World:
-    """A plugin over a source of pods and a runtime."""
+    """A plugin over a source of pods, a runtime and the files of its cgroups; those of ``fails`` cannot
+    be written."""
 
-    def __init__(self, *pods: str) -> None:
+    def __init__(self, *pods: str, writes: bool = True) -> None:
+        self.written: list[tuple[str, str, str]] = []
+        self.fails: dict[str, OSError] = {}
         self.source = Source([kubelet_pod(name) for name in pods])
         self.journal, self.surface, self.link = Journal(), Surface(), Link(self)
         self.usage: dict[str, int] = {}
@@ -127,7 +119,7 @@ class World:
         self.containers: dict[str, NriContainer] = {}
         self.wakes = 0
         self.planned = PlannedValues(self.wake, 0.05)
-        self.plugin = NriPlugin(self.planned, self.journal, self, self.surface.log)
+        self.plugin = NriPlugin(self.planned, self.journal, self, self.surface.log, writes=writes)
         parts = PluginParts(
             self.plugin, self.planned, self.source, self.link, Clock(), self.surface
         )
@@ -136,6 +128,17 @@ class World:
     def read(self, path: str, files: Iterable[str]) -> dict[str, str]:
         found = {"memory.current": str(self.usage.get(path, 0)), **self.holds.get(path, {})}
         return {file: found[file] for file in files if file in found}
+
+    def write(self, path: str, file: str, value: str) -> None:
+        name = path.rpartition("/")[2]
+        if name in self.fails:
+            raise self.fails[name]
+        assert self.journal.values_of(path).keys() >= {file}, "written down first"
+        self.written.append((name, file, value))
+
+    def values(self, name: str) -> dict[str, str]:
+        """What was written last."""
+        return {file: value for one, file, value in self.written if one == name}
 
     def wake(self) -> None:
         self.wakes += 1
@@ -240,21 +243,33 @@ def test_with_swap_a_resize_is_followed_and_not_answered() -> None:
     assert world.planned.is_asked(), "the loop goes on at once"
 
 
-def test_containers_that_exist_are_changed_in_batches() -> None:
+def test_containers_that_exist_are_changed() -> None:
     world = World("a")
     for number in range(11):
         world.container("a", number)
-    world.link.fails = frozenset({"a3", "a7"})
+    world.fails = {"a3": PermissionError(13, "Permission denied"), "a7": FileNotFoundError()}
     world.loop.turn()
-    assert world.wakes == 1, "the loop goes on with the rest at once"
-    for _ in range(9):
-        world.loop.turn()
-    assert sorted(one.id for one in world.link.updates) == sorted(world.containers)
-    assert all(one.unified == VALUES for one in world.link.updates)
-    assert [line for line in world.surface.lines if "could not change" in line]
-    count = len(world.link.updates)
+    assert world.wakes == 1, "the loop goes on at once"
     world.loop.turn()
-    assert len(world.link.updates) == count, "what is right or refused is not changed again"
+    right = world.containers.keys() - {"a3", "a7"}
+    assert {name: world.values(name) for name in right} == dict.fromkeys(right, VALUES)
+    wrong = [line for line in world.surface.lines if "cannot be written" in line]
+    assert len(wrong) == 3, "of a3; what has ended is told by the runtime"
+    assert "memory.high cannot be written: Permission denied" in wrong[-1]
+    count = len(world.written)
+    world.loop.turn()
+    assert len(world.written) == count, "what is right or refused is not changed again"
+    assert len([line for line in world.surface.lines if "cannot be written" in line]) == 3
+
+
+def test_with_the_systemd_driver_containers_that_exist_are_the_agents() -> None:
+    world = World("a", writes=False)
+    world.container("a")
+    world.loop.turn()
+    world.loop.turn()
+    assert world.written == []
+    assert world.files() == {}
+    assert world.plugin.created(world.container("a", 1)) == VALUES
 
 
 def test_what_is_right_is_left_and_what_was_there_is_given_back() -> None:
@@ -263,12 +278,12 @@ def test_what_is_right_is_left_and_what_was_there_is_given_back() -> None:
     world.holds[right.path or ""] = dict(VALUES)
     world.holds[theirs.path or ""] = {"memory.min": "0", "memory.low": "4096", "memory.high": "max"}
     world.loop.turn()
-    [update] = world.link.updates
-    assert (update.id, set(update.unified)) == ("b0", {"memory.low", "memory.high"})
+    assert world.values("a0") == {}
+    assert world.values("b0").keys() == {"memory.low", "memory.high"}
     assert {name for name, _ in world.files()} == {"b0"}, "what was right is nobody's"
     policy(world.source, mode="watch")
     world.loop.turn()
-    assert dict(world.link.updates[-1].unified) == {"memory.low": "4096", "memory.high": "max"}
+    assert world.values("b0") == {"memory.low": "4096", "memory.high": "max"}
     assert world.files() == {}
 
 
@@ -289,9 +304,7 @@ def test_a_limit_below_usage_is_left_to_the_agent() -> None:
     one = world.container("a")
     world.usage[one.path or ""] = 250 * MIB
     world.loop.turn()
-    assert [dict(update.unified) for update in world.link.updates] == [
-        {"memory.min": "0", "memory.low": VALUES["memory.low"]}
-    ]
+    assert world.values("a0") == {"memory.min": "0", "memory.low": VALUES["memory.low"]}
 
 
 def test_a_policy_that_names_nothing_gives_everything_back() -> None:
@@ -300,7 +313,7 @@ def test_a_policy_that_names_nothing_gives_everything_back() -> None:
     world.loop.turn()
     policy(world.source, mode="watch")
     world.loop.turn()
-    assert dict(world.link.updates[-1].unified) == BEGINS
+    assert world.values("a0") == BEGINS
     assert world.files() == {}
     assert world.plugin.created(world.container("a", 1)) == {}
 
@@ -311,7 +324,7 @@ def test_the_end_gives_values_back_unless_they_are_kept(keep: bool) -> None:
     for number in range(6):
         world.container("a", number)
     world.loop.run(Once(4), keep=keep)
-    given = [one for one in world.link.updates if one.unified.get("memory.high") == "max"]
+    given = [name for name, file, value in world.written if (file, value) == ("memory.high", "max")]
     assert len(given) == (0 if keep else 6)
     assert len(world.files()) == (18 if keep else 0)
     assert not world.link.is_connected
@@ -321,7 +334,7 @@ def test_what_cannot_be_given_back_is_said_and_kept_in_the_journal() -> None:
     world = World("a")
     world.container("a")
     world.loop.turn()
-    world.link.wrong = True
+    world.fails = {"a0": PermissionError(1, "Operation not permitted")}
     world.loop.run(Once(0))
     assert len(world.files()) == 3
     assert "qoslet release restores them" in world.surface.lines[-1]
@@ -356,4 +369,4 @@ def test_a_policy_of_v1_or_watch_carries_nothing() -> None:
     assert world.files() == {}
     policy(world.source, mode="protect")
     world.loop.turn()
-    assert [one.id for one in world.link.updates] == ["a0"], "what came meanwhile is set now"
+    assert world.values("a0") == VALUES, "what came meanwhile is set now"

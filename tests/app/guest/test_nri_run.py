@@ -34,6 +34,7 @@ WORDS = (
     *("--cgroup-driver", "cgroupfs", "--cgroup-root", "/a"),
 )
 ROOT = "/a/kubepods"
+BEGINS = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
 
 
 def pod_list(*names: str, limit: int = 64) -> str:
@@ -80,6 +81,14 @@ class Bench:
         new = self.folder / "new"
         new.write_text(pod_list(*names, limit=limit))
         new.rename(self.folder / "pods.json")
+
+    def cgroup(self, pod: str, id: str, values: dict[str, str]) -> Path:
+        """The cgroup of a container, which holds these values."""
+        place = self.folder / f"{ROOT[1:]}/burstable/pod{pod}/{id}"
+        place.mkdir(parents=True)
+        for file, value in values.items():
+            (place / file).write_text(f"{value}\n")
+        return place
 
     def write(self, text: str) -> None:
         self.lines.append(text)
@@ -162,37 +171,30 @@ def test_a_pod_that_has_just_come_has_its_values_at_creation(bench: Bench) -> No
 
 def test_a_change_of_the_pods_reaches_containers_that_exist(bench: Bench) -> None:
     runtime = bench.begin()
-    created(runtime, "w", "c1")
+    place = bench.cgroup("w", "c1", created(runtime, "w", "c1"))
     bench.put("w", limit=128)
-    until(lambda: bool(runtime.updates))
-    [update] = runtime.updates
-    assert update.container_id == "c1"
-    assert dict(update.linux.resources.unified) == {"memory.high": "122470400"}
+    until(lambda: (place / "memory.high").read_text().strip() == "122470400")
+    assert (place / "memory.low").read_text().strip() == str(16 * MIB)
 
 
 def test_a_runtime_that_restarts_and_an_end_that_gives_back(bench: Bench) -> None:
     runtime = bench.begin(keep=False)
     created(runtime, "w", "c1")
+    place = bench.cgroup("w", "c1", BEGINS)
     runtime.socket.shutdown(socket.SHUT_RDWR)
     until(lambda: len(bench.runtimes) == 2, 20)
     again = bench.runtimes[-1]
     assert again.registered.wait(10)
     linux = pb.LinuxContainer(cgroups_path=f"{ROOT}/burstable/podw/c1")
     linux.resources.memory.limit.value = 64 * MIB
-    linux.resources.unified.update(
-        {"memory.min": "0", "memory.low": str(16 * MIB), "memory.high": "62074880"}
-    )
     request = pb.SynchronizeRequest(
         pods=[pb.PodSandbox(id="s", uid="w", name="w", namespace="d")],
         containers=[pb.Container(id="c1", pod_sandbox_id="s", name="app", linux=linux)],
     )
-    answer = again.rpc("Synchronize", request, pb.SynchronizeResponse)
-    assert isinstance(answer, pb.SynchronizeResponse)
-    assert len(answer.update) == 1, "what its cgroup holds is not known"
+    again.rpc("Synchronize", request, pb.SynchronizeResponse)
+    until(lambda: (place / "memory.high").read_text().strip() == "62074880")
     bench.end()
-    [update] = again.updates
-    begins = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
-    assert dict(update.linux.resources.unified) == begins
+    assert {file: (place / file).read_text().strip() for file in BEGINS} == BEGINS
     assert PluginValues(ROOT)().files == {}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from qoslet.core.guest.nri_container import NriContainer, NriUpdate, Unified
+from qoslet.core.guest.nri_container import NriContainer, Unified
 from qoslet.errors import CannotDo
 from qoslet.host.nri.pb import nri_pb2 as pb
 from qoslet.host.nri.session import RuntimeSession
@@ -26,7 +26,6 @@ class Handler:
         self.seen: list[object] = []
         self.wrong: Exception | None = None
         self.unified: Unified = HIGH
-        self.updates: Sequence[NriUpdate] = ()
         self.seconds = 0.0
 
     def _take(self, *what: object) -> None:
@@ -35,9 +34,8 @@ class Handler:
         if self.wrong is not None:
             raise self.wrong
 
-    def synchronized(self, containers: Sequence[NriContainer]) -> Sequence[NriUpdate]:
+    def synchronized(self, containers: Sequence[NriContainer]) -> None:
         self._take(*containers)
-        return self.updates
 
     def pod_started(self) -> None:
         self._take("pod")
@@ -135,7 +133,6 @@ def test_an_update_carries_the_new_limit_and_what_is_taken(bench: Bench) -> None
 
 
 def test_a_synchronization_in_parts_is_one(bench: Bench) -> None:
-    bench.handler.updates = [NriUpdate("c2", HIGH)]
     part = pb.SynchronizeRequest(pods=[POD], containers=[container()], more=True)
     answer = bench.runtime.rpc("Synchronize", part, pb.SynchronizeResponse)
     assert answer == pb.SynchronizeResponse(more=True)
@@ -143,8 +140,7 @@ def test_a_synchronization_in_parts_is_one(bench: Bench) -> None:
     bad = pb.Container(id="../c", pod_sandbox_id="s1")
     last = pb.SynchronizeRequest(containers=[container(id="c2"), stranger, bad])
     found = bench.runtime.rpc("Synchronize", last, pb.SynchronizeResponse)
-    assert isinstance(found, pb.SynchronizeResponse)
-    assert [one.container_id for one in found.update] == ["c2"]
+    assert found == pb.SynchronizeResponse(), "the runtime is asked to change nothing"
     assert [one.id for one in bench.handler.seen if isinstance(one, NriContainer)] == ["c1", "c2"]
 
 
@@ -213,8 +209,6 @@ def test_a_frame_that_is_none_ends_the_connection_with_its_reason(bench: Bench) 
     until(lambda: bool(bench.ended))
     assert bench.ended[0].startswith("a frame of 4294967280 bytes")
     assert bench.runtime.is_over.wait(5)
-    with pytest.raises(CannotDo, match=r"closed|takes no message"):
-        bench.session.update([NriUpdate("c1", HIGH)])
 
 
 def test_a_late_answer_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,23 +216,6 @@ def test_a_late_answer_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     bench.handler.seconds = 0.05
     assert bench.runtime.created(container()) == HIGH
     assert "CreateContainer took 0." in bench.log[0]
-
-
-def test_updates_are_sent_and_those_that_failed_are_known(bench: Bench) -> None:
-    bench.runtime.fails = ["c2"]
-    failed = bench.session.update([NriUpdate("c1", HIGH), NriUpdate("c2", HIGH)])
-    assert failed == {"c2"}
-    assert [one.container_id for one in bench.runtime.updates] == ["c1", "c2"]
-    assert all(one.ignore_failure for one in bench.runtime.updates)
-    assert dict(bench.runtime.updates[0].linux.resources.unified) == HIGH
-
-
-def test_a_large_answer_comes_whole(bench: Bench) -> None:
-    bench.handler.updates = [NriUpdate(f"c{n}", HIGH) for n in range(3000)]
-    request = pb.SynchronizeRequest(pods=[POD])
-    answer = bench.runtime.rpc("Synchronize", request, pb.SynchronizeResponse)
-    assert isinstance(answer, pb.SynchronizeResponse)
-    assert len(answer.update) == 3000
 
 
 def test_a_runtime_that_refuses_or_is_silent_is_said_and_left(

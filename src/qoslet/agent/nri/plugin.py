@@ -1,7 +1,9 @@
 """Decides what is set in the containers of a runtime, and knows what was set.
 
 The runtime's thread calls ``synchronized``, ``created``, ``updated``, ``removed`` and ``pod_started``;
-the loop calls ``changes``.
+the loop calls ``change``, which writes files itself: a runtime that a plugin asks to update containers
+may stop for good, as it takes the locks of its own events in the other order.
+Source: containerd issue 13733.
 """
 
 from __future__ import annotations
@@ -26,9 +28,6 @@ from qoslet.core.guest.nri_values import (
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.reconcile.journal import Entry, Released, Removed, Set
 
-BATCH = 4
-"""Containers of one update: the runtime creates no container while it makes one."""
-
 _CURRENT = "memory.current"
 
 
@@ -40,7 +39,8 @@ class TrackedContainer(Struct, frozen=True):
 
 
 class NriPlugin:
-    """One for each node. ``log`` takes lines from any thread."""
+    """One for each node. ``log`` takes lines from any thread. Without ``writes`` what exists is left to
+    the agent."""
 
     def __init__(
         self,
@@ -48,6 +48,8 @@ class NriPlugin:
         journal: ValuesJournal,
         cgroups: CgroupValues,
         log: Callable[[str], None],
+        *,
+        writes: bool = True,
     ) -> None:
         self.created_containers = self.set_containers = 0
         """Containers that were created, and those of them in which values were set."""
@@ -55,12 +57,13 @@ class NriPlugin:
         self._journal = journal
         self._cgroups = cgroups
         self._log = log
+        self._writes = writes
         self._lock = threading.Lock()
         self._known: dict[str, TrackedContainer] = {}
         self._refused: dict[str, Unified] = {}
 
-    def synchronized(self, containers: Sequence[NriContainer]) -> Sequence[NriUpdate]:
-        """Every container that there is; the first changes, the others come with the loop."""
+    def synchronized(self, containers: Sequence[NriContainer]) -> None:
+        """Every container that there is; the loop changes them."""
         known = {
             one.id: TrackedContainer(one, self._cgroups.read(one.path or "", CARRIED))
             for one in containers
@@ -73,10 +76,7 @@ class NriPlugin:
         gone = [Removed(path, done=True) for path in self._journal.paths() if path not in paths]
         if gone:
             self._journal.record(gone)
-        updates = self.changes()
-        self.changed(updates, frozenset())
         self._planned.wake()
-        return updates
 
     def pod_started(self) -> None:
         """The containers of a pod are created next."""
@@ -123,41 +123,49 @@ class NriPlugin:
         if path is not None and self._journal.values_of(path):
             self._journal.record([Removed(path, done=True)])
 
-    def changes(self, policy: GuestPolicy | None = None) -> list[NriUpdate]:
-        """The next containers to change, a batch at most; their values are in the journal. ``policy``:
-        another one than the node's."""
-        found, entries = list[NriUpdate](), list[Entry]()
+    def change(self, policy: GuestPolicy | None = None) -> Sequence[str]:
+        """Write what differs in containers that exist, once it is in the journal; returns a line for each
+        file that cannot be written, which is not tried again as it is. ``policy``: another one than the
+        node's. Raises QosletError where the journal cannot be written."""
+        if not self._writes:
+            return ()
+        found, entries = list[tuple[NriContainer, NriUpdate]](), list[Entry]()
         with self._lock:
             known = list(self._known.values())
         for one in known:
             update = self._wanted(one, policy or self._planned.policy)
-            if not update.unified or self._refused.get(update.id) == update.unified:
-                continue
-            entries += _entries(one, update.unified)
-            found.append(update)
-            if len(found) == BATCH:
-                break
+            if update.unified and self._refused.get(update.id) != update.unified:
+                entries += _entries(one, update.unified)
+                found.append((one.container, update))
         if entries:
             self._journal.record(entries)
-        return found
+        return [line for container, update in found for line in self._write(container, update)]
 
-    def changed(self, updates: Sequence[NriUpdate], failed: frozenset[str]) -> None:
-        """What came of changes; one that was refused is not tried again as it is."""
-        given = list[Entry]()
+    def _write(self, container: NriContainer, update: NriUpdate) -> list[str]:
+        """Write the values of one container; what is wrong with it."""
+        path, written, wrong = container.path or "", dict[str, str](), list[str]()
+        for file, value in update.unified.items():
+            try:
+                self._cgroups.write(path, file, value)
+            except FileNotFoundError:
+                # it has ended, and the runtime tells so
+                return []
+            except OSError as error:
+                wrong.append(f"{container}: {file} cannot be written: {error.strerror}")
+            else:
+                written[file] = value
         with self._lock:
-            for one in updates:
-                known = self._known.get(one.id)
-                if known is None:
-                    continue
-                if one.id in failed:
-                    self._refused[one.id] = one.unified
-                    continue
-                holds = {**known.holds, **one.unified}
-                self._known[one.id] = TrackedContainer(known.container, holds)
-                path = known.container.path or ""
-                given += [Released(path, file) for file in sorted(one.returned)]
+            known = self._known.get(update.id)
+            if known is None:
+                return []
+            if wrong:
+                self._refused[update.id] = update.unified
+            holds = {**known.holds, **written}
+            self._known[update.id] = TrackedContainer(known.container, holds)
+        given = [Released(path, file) for file in sorted(update.returned & written.keys())]
         if given:
             self._journal.record(given)
+        return wrong
 
     def _may_set(self, container: NriContainer) -> bool:
         """Whether a container is asked about at all: without a policy that writes nothing is waited

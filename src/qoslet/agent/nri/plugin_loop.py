@@ -19,16 +19,13 @@ from qoslet.core.guest.nri_values import (
     planned_containers,
 )
 from qoslet.core.guest.policy import GuestPolicy
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import QosletError
 
 if TYPE_CHECKING:
     from qoslet.agent.loop import StopSignal
 
 LONGEST_SECONDS = 60.0
 """Between two turns where nothing wakes the loop."""
-RETURN_SECONDS = 15.0
-"""How long the end takes at most to give values back."""
-
 
 _KUBELET_SETS = "the kubelet's own Memory QoS is on: it has its values set at creation, the agent writes its own"
 
@@ -52,7 +49,6 @@ class PluginReconciler:
         self._view: NodeView | None = None
         self._found: dict[ContainerKey, ContainerValues] = {}
         self._said: tuple[str, ...] = ()
-        self._has_more = False
 
     def run(self, stop: StopSignal, *, keep: bool = False, seconds: float | None = None) -> None:
         """Turn until the end is requested, or for so many ``seconds``. Raises QosletError where the
@@ -78,7 +74,8 @@ class PluginReconciler:
         self._plan()
         if line := parts.link.connect():
             parts.surface.log(line, wrong=not parts.link.is_connected)
-        self._has_more = parts.link.is_connected and self._change()
+        if parts.link.is_connected:
+            self._change()
         parts.surface.synced(self._summary())
 
     def _plan(self) -> None:
@@ -107,28 +104,19 @@ class PluginReconciler:
                 parts.surface.log(line, wrong=True)
         self._said = lines
 
-    def _change(self, policy: GuestPolicy | None = None) -> bool:
-        """Have one batch of containers changed; whether there may be more."""
-        plugin, link = self._parts.plugin, self._parts.link
+    def _change(self, policy: GuestPolicy | None = None) -> None:
+        """Change the containers that exist."""
         try:
-            updates = plugin.changes(policy)
-            if not updates:
-                return False
-            failed = link.update(updates)
-        except CannotDo as error:
-            self._parts.surface.log(f"containers are not changed: {error}", wrong=True)
-            return False
-        plugin.changed(updates, failed)
-        if failed:
-            some = ", ".join(sorted(failed))
-            line = f"the runtime could not change {some}: the agent writes there"
+            lines = self._parts.plugin.change(policy)
+        except QosletError as error:
+            lines = [f"containers are not changed: {error}"]
+        for line in lines:
             self._parts.surface.log(line, wrong=True)
-        return True
 
     def _wait_seconds(self) -> float:
         """Until something is due that no descriptor tells."""
         parts = self._parts
-        if self._has_more or parts.planned.is_asked():
+        if parts.planned.is_asked():
             return 0.0
         now = parts.clock.monotonic()
         times = [now + LONGEST_SECONDS, parts.source.next_at(), parts.link.next_at()]
@@ -137,10 +125,8 @@ class PluginReconciler:
     def _end(self, *, keep: bool) -> None:
         """Give back what was set, unless it is kept, and leave the runtime."""
         parts = self._parts
-        until = parts.clock.monotonic() + RETURN_SECONDS
-        if not keep and parts.link.is_connected:
-            while parts.clock.monotonic() < until and self._change(GuestPolicy()):
-                pass
+        if not keep:
+            self._change(GuestPolicy())
             left = len(parts.plugin.left())
             if left:
                 line = f"values of {left} containers are left: qoslet release restores them"

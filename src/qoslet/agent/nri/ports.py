@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from qoslet.core.guest.nri_container import NriUpdate
 from qoslet.core.reconcile.journal import Entry
 
 
@@ -24,10 +23,13 @@ class ValuesJournal(Protocol):
 
 
 class CgroupValues(Protocol):
-    """Reads files of cgroups, from several threads."""
+    """Files of cgroups, for several threads."""
 
     def read(self, path: str, files: Iterable[str]) -> dict[str, str]:
         """What those of the files hold that can be read."""
+
+    def write(self, path: str, file: str, value: str) -> None:
+        """Write a file. Raises OSError."""
 
 
 class RuntimeLink(Protocol):
@@ -40,9 +42,6 @@ class RuntimeLink(Protocol):
     @property
     def is_connected(self) -> bool:
         """Whether the runtime has us registered."""
-
-    def update(self, updates: Sequence[NriUpdate]) -> frozenset[str]:
-        """Have the runtime change containers; the IDs of those that it could not. Raises CannotDo."""
 
     def next_at(self) -> float | None:
         """When ``connect`` is due, in monotonic seconds."""

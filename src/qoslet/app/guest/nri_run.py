@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from qoslet.app.tree import TreeLocation
 
 
+_UNITS = "containers that exist are left to the agent: with the systemd driver their values are properties"
+
+
 class NriOptions(Struct, frozen=True, kw_only=True):
     """What a user decides about the plugin; ``socket`` None: where runtimes listen. ``index`` orders
     plugins, two digits."""
@@ -137,7 +140,10 @@ def _parts(
     root, state = location.root, state_directory(os.environ, os.geteuid())
     planned = PlannedValues(wakeup)
     with closing(PluginJournal(root, state)) as journal:
-        plugin = NriPlugin(planned, journal, cgroups, service.warn)
+        writes = location.driver != "systemd"
+        if not writes:
+            service.log(_UNITS)
+        plugin = NriPlugin(planned, journal, cgroups, service.warn, writes=writes)
         path = nri.socket or SOCKET
         link = NriLink(path, root, nri.index, plugin, service.warn, wakeup)
         with closing(link):
@@ -154,6 +160,14 @@ class CgroupFiles:
         """What those of the files hold that can be read."""
         found = {file: text(f"{self._mount}{path}/{file}") for file in files}
         return {file: value.strip() for file, value in found.items() if value is not None}
+
+    def write(self, path: str, file: str, value: str) -> None:
+        """Write a file that is there. Raises OSError."""
+        descriptor = os.open(f"{self._mount}{path}/{file}", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, value.encode())
+        finally:
+            os.close(descriptor)
 
 
 def needs_v2(location: TreeLocation) -> str:

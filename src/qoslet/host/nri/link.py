@@ -7,11 +7,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
-from qoslet.core.guest.nri_container import NriUpdate
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.nri.session import PluginHandler, RuntimeSession
 
@@ -119,17 +118,6 @@ class NriLink:
         if why and self._session is not None:
             self._log(f"the connection with the runtime is lost: {why}")
         self._wake()
-
-    def update(self, updates: Sequence[NriUpdate]) -> frozenset[str]:
-        """Have the runtime change containers. Raises CannotDo; then the connection is given up."""
-        session = self._session
-        if session is None:
-            raise CannotDo("not registered", where=self._path)
-        try:
-            return session.update(updates)
-        except CannotDo:
-            session.close()
-            raise
 
     def next_at(self) -> float | None:
         """When ``connect`` is due, in monotonic seconds."""

@@ -1,6 +1,7 @@
 """One registration with a runtime: its events as calls of a plugin, whose answers change nothing where
 anything goes wrong, so that no container is refused because of it.
 
+The plugin answers, and never asks for updates by itself: runtimes deadlock (containerd issue 13733).
 A runtime waits for each answer, at most its plugin_request_timeout, and closes the connection of a
 plugin that is late. An error as the answer would fail the container's creation, so none is ever sent.
 Source: containerd/nri pkg/adaptation.
@@ -16,7 +17,7 @@ from typing import Protocol, TypeVar
 from google.protobuf.message import Message
 
 from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, NriUpdate, Unified
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import QosletError
 from qoslet.host.cri.validation import BadMessage, parsed
 from qoslet.host.nri.connection import Connection
 from qoslet.host.nri.messages import container_of, containers_of, resources_of, update_of
@@ -25,8 +26,6 @@ from qoslet.host.nri.pb import nri_pb2 as pb
 NAME = "qoslet"
 REGISTER_SECONDS = 5.0
 """As the runtime's plugin_registration_timeout."""
-UPDATE_SECONDS = 20.0
-"""How long the runtime may take for one batch of updates."""
 LATE_SECONDS = 1.0
 """A callback that takes longer is said; the runtime gives up after 2 s."""
 MOST_CONTAINERS = 20_000
@@ -43,8 +42,8 @@ class PluginHandler(Protocol):
     """What decides. All is called in the session's thread; what it raises is logged, and nothing is
     set."""
 
-    def synchronized(self, containers: Sequence[NriContainer]) -> Sequence[NriUpdate]:
-        """Every container that there is; what to change in them."""
+    def synchronized(self, containers: Sequence[NriContainer]) -> None:
+        """Every container that there is."""
 
     def pod_started(self) -> None:
         """A pod has its sandbox: its containers are created next."""
@@ -94,16 +93,6 @@ class RuntimeSession:
             self._connection.close()
             raise
 
-    def update(self, updates: Sequence[NriUpdate]) -> frozenset[str]:
-        """Have the runtime change containers; the IDs of those that it could not. Raises CannotDo."""
-        request = pb.UpdateContainersRequest(update=map(update_of, updates))
-        answer = self._call("UpdateContainers", request, UPDATE_SECONDS)
-        try:
-            failed = parsed(pb.UpdateContainersResponse, answer).failed
-        except BadMessage as error:
-            raise CannotDo(error.message, where="UpdateContainers") from None
-        return frozenset(one.container_id for one in failed)
-
     def close(self) -> None:
         """End the registration."""
         self._connection.close()
@@ -148,8 +137,8 @@ class RuntimeSession:
             return pb.SynchronizeResponse(more=True)
         self._synchronizing = pb.SynchronizeRequest()
         found = containers_of(whole.pods, whole.containers, self._root)
-        updates = self._handler.synchronized(found)
-        return pb.SynchronizeResponse(update=map(update_of, updates))
+        self._handler.synchronized(found)
+        return pb.SynchronizeResponse()
 
     def _create(self, payload: bytes) -> Message:
         asked = parsed(pb.CreateContainerRequest, payload)
