@@ -56,18 +56,6 @@ class RegisterPluginRequest(_message.Message):
     plugin_idx: str
     def __init__(self, plugin_name: _Optional[str] = ..., plugin_idx: _Optional[str] = ...) -> None: ...
 
-class UpdateContainersRequest(_message.Message):
-    __slots__ = ("update",)
-    UPDATE_FIELD_NUMBER: _ClassVar[int]
-    update: _containers.RepeatedCompositeFieldContainer[ContainerUpdate]
-    def __init__(self, update: _Optional[_Iterable[_Union[ContainerUpdate, _Mapping]]] = ...) -> None: ...
-
-class UpdateContainersResponse(_message.Message):
-    __slots__ = ("failed",)
-    FAILED_FIELD_NUMBER: _ClassVar[int]
-    failed: _containers.RepeatedCompositeFieldContainer[ContainerUpdate]
-    def __init__(self, failed: _Optional[_Iterable[_Union[ContainerUpdate, _Mapping]]] = ...) -> None: ...
-
 class ConfigureRequest(_message.Message):
     __slots__ = ("runtime_name", "runtime_version", "registration_timeout", "request_timeout")
     RUNTIME_NAME_FIELD_NUMBER: _ClassVar[int]
