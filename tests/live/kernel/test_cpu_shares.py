@@ -17,6 +17,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.host.files.manifests import load_text
 from qoslet.host.files.node import load_node
 from tests.live.machine import Machine
+from tests.live.oci.bundles import EMULATED
 
 pytestmark = [pytest.mark.live, pytest.mark.alone, pytest.mark.timeout(300)]
 
@@ -102,6 +103,8 @@ def _weight(cgroup: Cgroup) -> str:
 
 
 def test_busy_threads_get_what_diff_foretells(machine: Machine, record_property) -> None:
+    if EMULATED and machine.v1:
+        pytest.skip("CPUs of an emulator give no even share of cpu.shares")
     before, after = (planned(runtime) for runtime in RUNTIMES)
     shares = {one.name: (one.before, one.after) for one in diff(before, after).shares}
     moved = [name for name, (old, new) in shares.items() if abs(old - new) > POINTS]
