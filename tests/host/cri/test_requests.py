@@ -8,6 +8,7 @@ from qoslet.core.workload.env import PodEnvironment
 from qoslet.core.workload.oci.image_spec import read_images
 from qoslet.host.cri import requests
 from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.resource_changes import resources_change
 from tests.core.workload.test_config_variables import config, objects, secret
 from tests.core.workload.test_process_spec import document_of, pod_of
 
@@ -78,15 +79,13 @@ def test_a_part_of_our_files_is_mounted_through_our_link() -> None:
 
 def test_what_changes_of_a_block() -> None:
     assert (
-        requests.resources_change(
+        resources_change(
             {"oom_score_adj": 1, "cpu_shares": 2}, {"oom_score_adj": 5, "cpu_shares": 2}
         )
         == {}
     )
-    assert requests.resources_change({}, {"cpu_shares": 2}) == {"cpu_shares": 2}
-    assert requests.resources_change({"memory_limit_in_bytes": 5}, {}) == {
-        "memory_limit_in_bytes": -1
+    assert resources_change({}, {"cpu_shares": 2}) == {"cpu_shares": 2}
+    assert resources_change({"memory_limit_in_bytes": 5}, {}) == {"memory_limit_in_bytes": -1}
+    assert resources_change({"unified": {"memory.min": "5", "io.x": "y"}}, {"unified": {}}) == {
+        "unified": {"memory.min": "0"}
     }
-    assert requests.resources_change(
-        {"unified": {"memory.min": "5", "io.x": "y"}}, {"unified": {}}
-    ) == {"unified": {"memory.min": "0"}}

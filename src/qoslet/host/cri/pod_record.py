@@ -15,7 +15,7 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import PodRecord
-from qoslet.host.cri.requests import resources_change
+from qoslet.host.cri.resource_changes import resources_change
 
 
 class CriPodRecord(PodRecord, frozen=True, omit_defaults=True):

@@ -26,7 +26,7 @@ from qoslet.host.cri.hooks import CriHooks
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.probing import CriProbes
-from qoslet.host.cri.requests import resources_change
+from qoslet.host.cri.resource_changes import resources_change
 from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
 from qoslet.host.cri.status_sync import StatusContext
 
