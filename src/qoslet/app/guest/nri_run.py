@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from qoslet.app.tree import TreeLocation
 
 
-_UNITS = "containers that exist are left to the agent: with the systemd driver their values are properties"
+_UNITS = (
+    "containers that exist are left to qoslet agent: with the systemd driver their values are "
+    "properties of units"
+)
 
 
 class NriOptions(Struct, frozen=True, kw_only=True):
