@@ -39,6 +39,7 @@ _ALIKE: Final = (
         for name in ("descriptors", "failed_start", "ps", "run_output", "service_output")
     ),
 )
+_GUARD: Final = "tests/live/memory/test_guard.py"
 # Memory under stress, of which the guard is everybody's, and what other people's runtimes do.
 _STRESS: Final = tuple(
     f"tests/live/memory/test_{name}.py"
@@ -49,7 +50,7 @@ _ZOO: Final = ("tests/live/memory/zoo/test_zoo.py",)
 _COMPILER: Final = (
     *("libc-dev-bin", "libc6-dev", "libcrypt-dev", "linux-libc-dev", "rpcsvc-proto", "tcc"),
 )
-_MEMORY: Final = ("tests/live/memory/test_guard.py", *_STRESS)
+_MEMORY: Final = (_GUARD, *_STRESS)
 _OCI: Final = tuple(
     f"tests/live/oci/test_{name}.py" for name in ("oci", "oci_run", "probes", "hooks")
 )
@@ -67,6 +68,8 @@ _COVERED: Final = (
     "tests/live/cri/test_cri_files.py",
     *(f"tests/live/agent/test_{name}.py" for name in ("bundle", "run")),
 )
+# What a keeper and a runtime's driver do alike on every kernel.
+_KEPT: Final = ("tests/contract/test_runtimes.py", "tests/live/oci/test_keeper_imports.py")
 _FORCED: Final = f"{_LEGACY} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -110,11 +113,11 @@ class System:
 
 # `make test-vm`, on every change; what takes longest first.
 SHORT: Final = (
+    System("trixie", "trixie", "v2", third=1, covered=(_GUARD,), shown=("v2", _COVERED)),
+    System("bookworm", "bookworm", "v1", _LEGACY, third=0, shown=("v1", (*_COVERED, *_KEPT))),
+    System("sid", "sid", "v2", third=2, covered=(*_COVERED, *_KEPT)),
     System("trixie-agent", "trixie", "v2", only=_AGENT, shown=("", _LOOP)),
-    System("bookworm", "bookworm", "v1", _LEGACY, third=0, shown=("v1", _COVERED)),
-    System("trixie", "trixie", "v2", third=1, shown=("v2", _COVERED)),
-    System("trixie-zoo", "trixie", "v2", only=_ZOO, packages=_COMPILER),
-    System("sid", "sid", "v2", third=2, covered=_COVERED),
+    System("trixie-zoo", "trixie", "v2", only=(*_ZOO, _GUARD), packages=_COMPILER),
 )
 
 # `make test-vm-full` boots these as well.
