@@ -288,7 +288,7 @@ SCENES: Final = (
         )
     ),
     *(Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90) for name, hog in HOGS.items()),
-    Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=60),
+    Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=120),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
     Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", SWAP)),
     Scene(
