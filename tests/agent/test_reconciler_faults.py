@@ -151,14 +151,59 @@ def test_a_new_agent_brings_what_config_maps_hold_to_pods_that_run() -> None:
 
 
 def test_a_pod_waits_until_the_one_of_its_name_before_is_gone() -> None:
+    bench = _slow()
+    bench.source.drop("a")
+    bench.source.put(replace(pod_of("a"), uid="b"))
+    _waits(bench)
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["stopping", "running"])
+def test_a_pod_waits_for_the_one_of_its_name_that_an_earlier_agent_left(asked: bool) -> None:
+    bench = _slow()
+    if asked:
+        bench.source.drop("a")
+        bench.turn()
+    else:
+        del bench.source.pods["a"]
+    bench.source.put(replace(pod_of("a"), uid="b"))
+    bench.begin()
+    _waits(bench)
+
+
+def test_pods_that_swap_their_names_wait_for_each_other() -> None:
+    bench = _slow()
+    bench.keeper.slow.add("b")
+    bench.put("b")
+    bench.turn()
+    bench.source.put(replace(pod_of("b"), uid="a"))
+    bench.source.put(replace(pod_of("a"), uid="b"))
+    bench.turn()
+    bench.keeper.end("a", code=143)
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"b"}
+    assert bench.rows["a"].reason == "PodBefore"
+    bench.keeper.end("b", code=143)
+    bench.turn(1.0)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}
+    assert {uid: row.name for uid, row in bench.rows.items()} == {"a": "b", "b": "a"}
+
+
+def _slow() -> Bench:
+    """One with a pod that ends when the test says so."""
     bench = Bench()
     bench.put("a")
     bench.keeper.slow.add("a")
     bench.turn()
-    bench.source.drop("a")
-    bench.put("b")
-    bench.source.pods["b"] = replace(bench.source.pods["b"], predecessors=frozenset({"a"}))
+    return bench
+
+
+def _waits(bench: Bench) -> None:
+    """``b`` starts when ``a``, which has its name, is gone."""
     bench.turn(1.0)
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a"}
     assert bench.rows["b"].reason == "PodBefore"
     assert bench.groups("b") == []
     bench.keeper.end("a", code=143)

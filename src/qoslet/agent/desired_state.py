@@ -78,7 +78,6 @@ class ManifestSource:
         self._powers = powers
         self._unconfined = unconfined
         self._pods: dict[str, DesiredPod] = {}
-        self._before: dict[str, set[str]] = {}
         self._version = 0
         self._changed: set[str] = set()
         self._gone: set[str] = set()
@@ -284,23 +283,11 @@ class ManifestSource:
         self._planned.pop(uid, None)
         self._removals.cancel(uid)
         self._config_users.drop(uid)
-        desired_pod = self._pods.pop(uid, None)
-        if desired_pod is None:
+        if self._pods.pop(uid, None) is None:
             return
         self._specs = None
         self._gone.add(uid)
         self._changed.discard(uid)
-        if len(self._before) > 64 + 2 * len(self._pods):
-            for key in list(self._before):
-                self._standing(key)
-        self._before.setdefault(desired_pod.pod.key, set()).add(uid)
-
-    def _standing(self, key: str) -> frozenset[str]:
-        """The pods of a name that are no longer desired and still in the plan."""
-        left = {uid for uid in self._before.pop(key, ()) if uid in self.live}
-        if left:
-            self._before[key] = left
-        return frozenset(left)
 
     def _want(self, entry: Entry) -> None:
         """A pod came or changed."""
@@ -320,8 +307,7 @@ class ManifestSource:
             groups = _placed(groups)
         else:
             groups = PodGroups(pod, self.live.planner.qos(pod), (), ())
-        after = self._standing(pod.key) - {pod.uid} if self._before else frozenset()
-        desired_pod = DesiredPod(pod, spec, groups, entry.file, spec.grace, after)
+        desired_pod = DesiredPod(pod, spec, groups, entry.file, spec.grace)
         before = self._pods.get(pod.uid)
         if desired_pod != before:
             if before is None or before.spec.problems != spec.problems:

@@ -195,16 +195,14 @@ class PlanView(Protocol):
 
 class DesiredPod(Struct, frozen=True):
     """A pod that is to run. ``planned`` are its cgroups as they were planned last, ``manifest`` its
-    file. ``predecessors`` are UIDs of earlier pods of its name, which must be gone first. One that
-    may not run (``spec.runnable``) has no cgroups and is not in the plan; where it ran as something
-    else it terminates."""
+    file. One that may not run (``spec.runnable``) has no cgroups and is not in the plan; where it
+    ran as something else it terminates."""
 
     pod: Pod
     spec: PodSpec
     planned: PodGroups
     manifest: str = ""
     grace_seconds: float = 30.0
-    predecessors: frozenset[str] = frozenset()
 
     @property
     def rejection(self) -> tuple[str, str] | None:

@@ -25,6 +25,10 @@ from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
 
 
+_HAVING_NAME = (WorkerPhase.RUNNING, WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP)
+"""Phases in which something of a pod may be there under its name."""
+
+
 class SyncLog(Struct):
     """What one sync found and did."""
 
@@ -68,6 +72,7 @@ class SyncContext:
         self.log = SyncLog()
         self.desired: DesiredState | None = None
         self._count = 0
+        self._names: dict[str, set[str]] = {}
         self._followers: dict[str, set[str]] = {}
         self._timers: dict[str, float] = {}
         self._problems = ManifestStatus()
@@ -141,6 +146,7 @@ class SyncContext:
         self._count += 1
         worker.sequence = self._count
         self.workers[worker.uid] = worker
+        self._names.setdefault(worker.key, set()).add(worker.uid)
         self.work_queue.add(worker.uid)
 
     def fail(self, worker: PodWorker, reason: str, message: str) -> None:
@@ -200,8 +206,8 @@ class SyncContext:
 
     def predecessor(self, worker: PodWorker) -> str | None:
         """The pod of the same name that must be gone before this one starts, None without one."""
-        for uid in sorted(worker.desired.predecessors if worker.desired is not None else ()):
-            if uid in self.workers:
+        for uid in sorted(self._names[worker.key] - {worker.uid}):
+            if self.workers[uid].phase in _HAVING_NAME:
                 self._followers.setdefault(uid, set()).add(worker.uid)
                 return uid
         return None
@@ -214,22 +220,32 @@ class SyncContext:
             worker.reported = status
 
     def remove_worker(self, worker: PodWorker) -> None:
-        """Forget a pod; those that waited for it are queued."""
+        """Forget a pod."""
         self.log.events += pod_events(worker.key, worker.reported, None)
         self.set_container_states(worker, ())
         del self.workers[worker.uid]
+        self._free_name(worker)
         self._timers.pop(worker.uid, None)
         self.work_queue.discard(worker.uid)
         self.terminating.discard(worker.uid)
         self.rejected.discard(worker.uid)
         self.kept.discard(worker.uid)
-        self.work_queue |= self._followers.pop(worker.uid, set())
 
     def rename(self, worker: PodWorker, key: str) -> None:
         """Let a pod of another name, of which nothing is left, go on as the one that has its UID
         now."""
         self.log.events += pod_events(worker.key, worker.reported, None)
+        self._free_name(worker)
         worker.key, worker.reported, worker.adopted = key, None, False
+        self._names.setdefault(key, set()).add(worker.uid)
+
+    def _free_name(self, worker: PodWorker) -> None:
+        """Nothing of a pod is left under its name; those that waited for it are queued."""
+        others = self._names[worker.key]
+        others.discard(worker.uid)
+        if not others:
+            del self._names[worker.key]
+        self.work_queue |= self._followers.pop(worker.uid, set())
 
     def next_timer(self) -> float | None:
         """The monotonic time at which the next timer expires."""
