@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import grpc
+import pytest
 
 from tests.host.cri.server import CriServer, No
 from tests.host.cri.test_runtime import Hand, hand, server, spec_of
@@ -78,6 +79,30 @@ def test_a_stop_that_nobody_may_have_heard_is_made_again_with_its_grace_period(
     del hand.server.always["ListPodSandbox"]
     hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
     assert len(_stops(hand)) == 2
+    assert min(_stops(hand)) > 0
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_the_next_agent_kills_nothing_at_the_deadline_of_the_one_before(
+    hand: Hand, tmp_path: Path, heard: bool
+) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    if heard:
+        hand.server.stubborn.set()
+        hand.runtime.stop("uid", 1.0)
+        hand.until(lambda: _stops(hand))
+    else:
+        hand.server.turning.clear()
+        hand.runtime.stop("uid", 1.0)
+        hand.until(lambda: '"ending"' in (tmp_path / "cri/uid/pod.json").read_text())
+    hand.runtime.close()
+    time.sleep(1.2)
+    hand.server.turning.set()
+    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.until(lambda: len(_stops(hand)) == 1 + heard)
+    hand.server.stubborn.clear()
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
     assert min(_stops(hand)) > 0
 
 

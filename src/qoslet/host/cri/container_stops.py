@@ -39,6 +39,8 @@ class ContainerStops(StatusSync):
         self._free_at = around.clock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: float | None = None
+        if stale:
+            self._grant_all_again()
 
     def look(self) -> None:
         """Something happened: look at the runtime."""
@@ -137,6 +139,19 @@ class ContainerStops(StatusSync):
             return
         pod.lives[name] = replace(_later(life, now - life.signalled_at), signalled_at=None)
         if pod.ending is not None:
+            pod.ending = Ending(now, pod.ending.grace)
+
+    def _grant_all_again(self) -> None:
+        """Let the grace periods begin again that an earlier agent began, as a restarted kubelet does:
+        whether the runtime has heard of a stop without an answer, nobody knows."""
+        pod, now = self.pod, self._around.clock()
+        for name, life in pod.lives.items():
+            self._grant_again(name)
+            deadline = deadline_of(life)
+            if life.alive and life.signalled_at is None and deadline is not None:
+                late = now + pod.spec.grace - deadline
+                pod.lives[name] = _later(life, max(0.0, late))
+        if pod.ending is not None and pod.alive:
             pod.ending = Ending(now, pod.ending.grace)
 
     def _beside(self, what: Coroutine[Any, Any, None]) -> None:
