@@ -254,6 +254,13 @@ def test_what_the_api_server_refuses_is_one_fault_with_its_place(
     assert "\n" not in message + hint
 
 
+@pytest.mark.parametrize(("path", "value", "place"), REFUSED, ids=lambda value: str(value)[:50])
+def test_a_pod_that_passed_hides_no_fault_of_the_next(path: str, value: Any, place: str) -> None:
+    passed = with_value("metadata.name", "passed")
+    refused = with_value(path, value)
+    assert faults_of(passed, refused) == faults_of(refused)
+
+
 def test_a_value_that_was_refused_once_is_refused_again() -> None:
     document = with_value(f"{A}.env", [{"name": "A", "value": 1}])
     other = with_value("metadata.name", "second", document)

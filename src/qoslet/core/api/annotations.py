@@ -14,7 +14,7 @@ from qoslet.core.api import memory_annotations
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.memory_annotations import NO_POLICY, MemoryPolicy
 from qoslet.core.api.pod import ISOLATION, NO_PLATFORM, Container, Platform, System
-from qoslet.core.api.schema import PodSpecShape, child
+from qoslet.core.api.schema import NOTHING, PodSpecShape, child
 
 _CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
@@ -40,13 +40,10 @@ def platform_of(
     spec: PodSpecShape, annotations: dict[str, str], prefix: str, faults: list[FieldFault]
 ) -> tuple[System, Literal["process", "hyperv"] | None, Platform]:
     """The system of a pod, its isolation on Windows, and what it says of its machine."""
-    contexts = [spec.security_context]
-    for shapes in (spec.containers, spec.init_containers, spec.ephemeral_containers):
-        contexts += [shape.security_context for shape in shapes or ()]
     if not (
         spec.os or spec.node_selector or spec.runtime_class_name or ISOLATION in annotations
-        or b"kubernetes.io/os" in bytes(spec.affinity)
-        or any(b"hostProcess" in bytes(context) for context in contexts)
+        or (spec.affinity is not NOTHING and b"kubernetes.io/os" in bytes(spec.affinity))
+        or _mentions_host_process(spec)
     ):  # fmt: skip
         return "linux", None, NO_PLATFORM
     # imported for a pod that says something
@@ -54,6 +51,18 @@ def platform_of(
 
     found = system_of(spec, annotations, prefix, faults)
     return found.system, found.isolation, found.platform
+
+
+def _mentions_host_process(spec: PodSpecShape) -> bool:
+    """Whether the word stands in any security context."""
+    if spec.security_context is not NOTHING and b"hostProcess" in bytes(spec.security_context):
+        return True
+    for shapes in (spec.containers, spec.init_containers, spec.ephemeral_containers):
+        for shape in shapes or ():
+            context = shape.security_context
+            if context is not NOTHING and b"hostProcess" in bytes(context):
+                return True
+    return False
 
 
 def memory_of(

@@ -283,33 +283,40 @@ def name_fault(name: str, level: Level) -> tuple[str, str] | None:
     return None
 
 
-_LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
-
-
 def is_label(text: str) -> bool:
     """Whether ``text`` is an RFC 1123 label, as container names and namespaces must be."""
-    # strip() that leaves nothing is the cheapest test of "only these characters"
-    return (
-        0 < len(text) <= 63 and not text.strip(_LOWER + "-") and text[0] != "-" and text[-1] != "-"
-    )
+    return len(text) <= 63 and _is_part(text)
 
 
 def is_subdomain(text: str) -> bool:
     """Whether ``text`` is an RFC 1123 subdomain, as pod and node names must be."""
-    if not 0 < len(text) <= 253 or text.strip(_LOWER + "-."):
+    if len(text) > 253:
         return False
-    return all(part and part[0] != "-" and part[-1] != "-" for part in text.split("."))
+    return _is_part(text) or ("." in text and all(map(_is_part, text.split("."))))
+
+
+def _is_part(text: str) -> bool:
+    """Whether ``text`` is a part of a DNS name, of any length: a-z, 0-9, and - inside."""
+    return (
+        text.isascii()
+        and text.replace("-", "").isalnum()
+        and text == text.lower()
+        and text[0] != "-"
+        and text[-1] != "-"
+    )
 
 
 def is_short_name(text: str) -> bool:
     """Whether ``text`` is the name part of a qualified name."""
-    letters = _LOWER + _LOWER.upper()
     return (
-        0 < len(text) <= 63
-        and not text.strip(letters + "-_.")
-        and text[0] in letters
-        and text[-1] in letters
+        len(text) <= 63
+        and text.isascii()
+        and (text.isalnum() or (text[:1].isalnum() and text[-1].isalnum() and _is_joined(text)))
     )
+
+
+def _is_joined(text: str) -> bool:
+    return text.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
 def _compare(

@@ -12,6 +12,7 @@ from qoslet.core.api.kinds import CLUSTER_SCOPED
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import (
     DECODE_ERRORS,
+    SHOWN_MAX,
     Envelope,
     Metadata,
     child,
@@ -86,8 +87,11 @@ class Spot(Struct, frozen=True, gc=False):
         if meta is None or not meta.name:
             return self.where
         namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or default
-        place = f"{shown(namespace)}/" if namespace else ""
-        return f"{self.document.file}: {shown(kind)} {place}{shown(meta.name)}"
+        place = f"{kind} {namespace}/{meta.name}" if namespace else f"{kind} {meta.name}"
+        if len(place) > SHOWN_MAX or not place.isprintable():
+            above = f"{shown(namespace)}/" if namespace else ""
+            place = f"{shown(kind)} {above}{shown(meta.name)}"
+        return f"{self.document.file}: {place}"
 
 
 TOO_DEEP = "is nested too deeply"

@@ -6,6 +6,9 @@ path is built from them.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
+from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.schema import ContainerStatusShape, PodStatusShape, shown
 
 UID_NAMESPACE = "59097973-9a69-57c5-aa1b-ae312efd0fa4"
@@ -39,6 +42,8 @@ def uid_fault(uid: str) -> tuple[str, str] | None:
     """Message and hint where ``uid`` cannot be part of a cgroup name."""
     if len(uid) > UID_MAX:
         return f"has {len(uid)} characters", f"use at most {UID_MAX}, the limit of a directory name"
+    if uid.isascii() and uid.replace("-", "").isalnum() and uid[0] != "-" and uid[-1] != "-":
+        return None
     if not uid.strip(_LETTERS + "-.") and ".." not in uid and uid[0] not in "-.":
         return None if uid[-1] not in "-." else (f"{shown(uid)!r} ends in {uid[-1]!r}", _UID_HINT)
     if "_" in uid:
@@ -58,6 +63,8 @@ def bundle_id(uid: str, name: str) -> str:
 
 def container_id_fault(identity: str) -> str | None:
     """What is wrong with a runtime's container id, None where nothing is."""
+    if identity.isalnum() and identity.isascii() and len(identity) <= CONTAINER_ID_MAX:
+        return None
     good = not identity.strip(_LETTERS + "-_.") and identity[:1] not in ("", "-", ".")
     if good and ".." not in identity and len(identity) <= CONTAINER_ID_MAX:
         return None
@@ -75,11 +82,28 @@ def status_lists(
     )
 
 
-def running_of(status: PodStatusShape) -> dict[str, bool]:
-    """Whether each container runs now, as far as the status tells."""
-    return {
-        one.name: "running" in one.state
-        for _, statuses in status_lists(status)
-        for one in statuses or ()
-        if one.name and isinstance(one.state, dict) and one.state
-    }
+class ContainerStates(Struct, frozen=True, gc=False):
+    """What a status says of containers, by name: the runtime's IDs, and whether each runs now."""
+
+    ids: dict[str, str]
+    running: dict[str, bool]
+
+
+def container_states(status: PodStatusShape, faults: list[FieldFault]) -> ContainerStates:
+    """What every list of the status says; an ID that cannot be one is a fault."""
+    found = ContainerStates({}, {})
+    for field, statuses in status_lists(status):
+        if not statuses:
+            continue
+        for index, one in enumerate(statuses):
+            if not one.name:
+                continue
+            if one.container_id:
+                identity = one.container_id.rpartition("://")[2]
+                if fault := container_id_fault(identity):
+                    path = f"status.{field}[{index}].containerID"
+                    faults.append(FieldFault(path, fault, "the form is RUNTIME://ID"))
+                found.ids[one.name] = identity
+            if one.state and isinstance(one.state, dict):
+                found.running[one.name] = "running" in one.state
+    return found

@@ -20,9 +20,9 @@ from qoslet.core.api.container_resources import (
     one_of,
 )
 from qoslet.core.api.ids import (
-    container_id_fault,
+    ContainerStates,
+    container_states,
     generated_uid,
-    running_of,
     status_lists,
     uid_fault,
 )
@@ -58,7 +58,8 @@ _QOS = (None, *get_args(QosClass))
 _ENOUGH = 1000
 """Faults of one pod after which its other containers are not looked at."""
 
-_NO_IDS: dict[str, str] = {}
+_NO_STATES = ContainerStates({}, {})
+_POD_ITSELF = Place()
 
 
 class DecodedPod(Struct, frozen=True):
@@ -103,8 +104,8 @@ class PodReader:
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
-        ids = self._ids(status, faults) if shape.status else _NO_IDS
-        containers = self._containers(spec, status, ids, prefix, faults, notes)
+        states = container_states(status, faults) if shape.status else _NO_STATES
+        containers = self._containers(spec, status, states, prefix, faults, notes)
         level = self._pod_level(spec, status, containers, prefix, faults, notes)
         overhead = NO_QUANTITIES
         if spec.overhead:
@@ -112,7 +113,9 @@ class PodReader:
             _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
             overhead = asked.resources.limits if asked.resources else NO_QUANTITIES
         self._check_rest(spec, status, prefix, faults)
-        faults += (*self._rules.check(shape, Place(prefix, place.added)), *place.faults)
+        beside = Place(prefix, place.added) if prefix else _POD_ITSELF
+        faults += self._rules.check(shape, beside)
+        faults += place.faults
         critical, node_critical = critical_of(spec, annotations, prefix)
         system, isolation, platform = platform_of(spec, annotations, prefix, faults)
         owner = (meta.annotations or {}) if prefix else {}
@@ -162,25 +165,11 @@ class PodReader:
                 faults.append(_label_fault("metadata.namespace", namespace))
         return namespace, name
 
-    def _ids(self, status: PodStatusShape, faults: list[FieldFault]) -> dict[str, str]:
-        """Container name to the runtime's id, from every status list."""
-        ids: dict[str, str] = {}
-        for field, statuses in status_lists(status):
-            for index, container_status in enumerate(statuses or ()):
-                if container_status.container_id and container_status.name:
-                    identity = container_status.container_id.rpartition("://")[2]
-                    fault = container_id_fault(identity)
-                    if fault:
-                        path = f"status.{field}[{index}].containerID"
-                        faults.append(FieldFault(path, fault, "the form is RUNTIME://ID"))
-                    ids[container_status.name] = identity
-        return ids
-
     def _containers(
         self,
         spec: PodSpecShape,
         status: PodStatusShape,
-        ids: dict[str, str],
+        states: ContainerStates,
         prefix: str,
         faults: list[FieldFault],
         notes: list[FieldFault],
@@ -191,20 +180,28 @@ class PodReader:
             hint = "a pod needs at least one container"
             faults.append(FieldFault(path, message, hint, missing=True))
         containers: list[Container] = []
-        running = running_of(status) if ids else {}
+        ids = states.ids
+        running = states.running if ids else {}
+        labels, asked = self._labels, self._asked.container
         seen: dict[str, str] = {}
-        for field, role, shapes in (
+        lists: tuple[tuple[str, Role, list[ContainerShape] | None], ...] = (
             ("spec.initContainers", "init", spec.init_containers),
             ("spec.containers", "regular", spec.containers),
             ("spec.ephemeralContainers", "ephemeral", spec.ephemeral_containers),
-        ):
-            for index, shape in enumerate(shapes or ()):
+        )
+        for field, role, shapes in lists:
+            if not shapes:
+                continue
+            for index, shape in enumerate(shapes):
                 if len(faults) >= _ENOUGH:
                     break
                 path = f"{field}[{index}]"
                 name = shape.name or ""
-                self._container_name(name, prefix + path, seen, faults)
-                decoded = self._asked.container(shape.resources)
+                if name in labels and name not in seen:
+                    seen[name] = prefix + path
+                else:
+                    self._container_name(name, prefix + path, seen, faults)
+                decoded = asked(shape.resources)
                 if decoded.faults or decoded.notes:
                     _place_notes(decoded, f"{prefix}{path}.resources", faults, notes)
                 if self._allocated:
@@ -213,9 +210,18 @@ class PodReader:
                 if role == "ephemeral" and (resources.requests or resources.limits):
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
-                actual: Role = _role(role, shape)
-                known = ids.get(name), decoded.defaulted, running.get(name), shape.image
-                containers.append(Container(name, actual, path, resources, *known))
+                containers.append(
+                    Container(
+                        name,
+                        _role(role, shape),
+                        path,
+                        resources,
+                        ids.get(name),
+                        decoded.defaulted,
+                        running.get(name),
+                        shape.image,
+                    )
+                )
         return containers
 
     def _container_name(
@@ -340,10 +346,9 @@ _NO_STATUS = PodStatusShape()
 _NO_METADATA = Metadata()
 
 
-def _role(role: str, shape: ContainerShape) -> Role:
-    if role == "init":
-        return "sidecar" if shape.restart_policy == "Always" else "init"
-    return "regular" if role == "regular" else "ephemeral"
+def _role(role: Role, shape: ContainerShape) -> Role:
+    """What a container of a list is that makes the others ``role``."""
+    return "sidecar" if role == "init" and shape.restart_policy == "Always" else role
 
 
 def _label_fault(path: str, name: str) -> FieldFault:

@@ -42,21 +42,22 @@ class Metadata(Struct, gc=False, rename="camel"):
 
 
 class ContainerShape(Struct, gc=False, rename="camel"):
-    """core/v1 Container and EphemeralContainer."""
+    """core/v1 Container and EphemeralContainer. ``validation.pods`` takes the names and choices, and
+    the texts at the end, as slices."""
 
     name: str | None = None
-    resources: Raw = NOTHING
+    target_container_name: str | None = None
     restart_policy: str | None = None
+    image_pull_policy: str | None = None
+    termination_message_policy: str | None = None
     image: str | None = None
     command: list[str | None] | None = None
     args: list[str | None] | None = None
     working_dir: str | None = None
-    image_pull_policy: str | None = None
-    termination_message_policy: str | None = None
-    target_container_name: str | None = None
+    resources: Raw = NOTHING
+    lifecycle: Raw = NOTHING
     env: Raw = NOTHING
     env_from: Raw = NOTHING
-    lifecycle: Raw = NOTHING
     liveness_probe: Raw = NOTHING
     ports: Raw = NOTHING
     readiness_probe: Raw = NOTHING
@@ -73,8 +74,24 @@ class OsShape(Struct, gc=False):
 
 
 class PodSpecShape(Struct, gc=False, rename="camel"):
-    """core/v1 PodSpec."""
+    """core/v1 PodSpec. ``validation.pods`` takes the plain fields at the begin, and the texts at the
+    end, as slices."""
 
+    restart_policy: str | None = None
+    dns_policy: str | None = None
+    preemption_policy: str | None = None
+    priority_class_name: str | None = None
+    runtime_class_name: str | None = None
+    service_account_name: str | None = None
+    active_deadline_seconds: int | None = None
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
+    host_network: bool | None = None
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    host_users: bool | None = None
+    hostname: str | None = None
+    share_process_namespace: bool | None = None
+    subdomain: str | None = None
+    termination_grace_period_seconds: int | None = None
     containers: list[ContainerShape] | None = None
     init_containers: list[ContainerShape] | None = None
     ephemeral_containers: list[ContainerShape] | None = None
@@ -83,26 +100,11 @@ class PodSpecShape(Struct, gc=False, rename="camel"):
     os: OsShape | None = None
     node_name: str | None = None
     priority: int | None = None
-    priority_class_name: str | None = None
-    active_deadline_seconds: int | None = None
     affinity: Raw = NOTHING
-    dns_policy: str | None = None
-    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
-    host_network: bool | None = None
-    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
-    host_users: bool | None = None
-    hostname: str | None = None
     node_selector: dict[str, str] | None = None
-    preemption_policy: str | None = None
-    resource_claims: Raw = NOTHING
-    restart_policy: str | None = None
-    runtime_class_name: str | None = None
-    security_context: Raw = NOTHING
-    service_account_name: str | None = None
-    share_process_namespace: bool | None = None
-    subdomain: str | None = None
-    termination_grace_period_seconds: int | None = None
     volumes: Raw = NOTHING
+    security_context: Raw = NOTHING
+    resource_claims: Raw = NOTHING
 
 
 class ContainerStatusShape(Struct, gc=False):
@@ -218,7 +220,11 @@ TypeFault = tuple[str, str]
 """The path of a value that has the wrong type, and what it is instead of what."""
 
 
-def shown(text: str, limit: int = 120) -> str:
+SHOWN_MAX = 120
+"""Characters of a text that ``shown`` leaves as they are."""
+
+
+def shown(text: str, limit: int = SHOWN_MAX) -> str:
     """``text`` as it may reach a terminal: no control character, bounded in length."""
     if len(text) > limit:
         text = text[:limit] + "…"

@@ -147,7 +147,7 @@ class LivePlan:
             held = _Held(pod, template, static and pins(pod, template), number)
             self._held[pod.uid] = held
             users.setdefault(id(template), []).append(held)
-            if pod.status_qos:
+            if pod.status_qos and pod.status_qos != template.qos:
                 self._note_contradiction(held)
         self._count += len(pods)
         self._changed()

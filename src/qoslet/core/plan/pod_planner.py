@@ -14,7 +14,7 @@ from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.cgroup import names
 from qoslet.core.node.node import Node
 from qoslet.core.resources.admission import supports_os
-from qoslet.core.resources.cgroup_tree import Cgroup, Level, Setting
+from qoslet.core.resources.cgroup_tree import Cgroup, Level
 from qoslet.core.resources.cgroup_writer import Files, container_unwritten, existing
 from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
 from qoslet.core.resources.node_policy import NodePolicy, node_policy, places
@@ -56,6 +56,9 @@ class Planner:
         self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
         self._sandbox = sandbox_files(self.policy).settings() if self.policy.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
+        self._slices = node.driver == "systemd"
+        runtime = self.policy.runtime
+        self._chooses_ids = runtime.oci == "process" or bool(runtime.bundles)
         self.managers = _managers(self.policy)
 
     def qos(self, pod: Pod) -> QosClass:
@@ -87,11 +90,6 @@ class Planner:
         """The NUMA nodes of a container; empty without the policy."""
         return "" if self.managers is None else self.managers.mems(pod, container)
 
-    def _pinned(self, pod: Pod, container: Container) -> tuple[Setting, ...]:
-        if self.managers is None:
-            return ()
-        return existing(self.policy, self.managers.settings(pod, container))
-
     def parent(self, qos: QosClass) -> tuple[str, str]:
         """Abstract name and concrete path of the group above pods of a class."""
         found = self._parents.get(qos)
@@ -109,8 +107,9 @@ class Planner:
         above, path = self.parent(qos)
         leaf = names.POD_PREFIX + pod.uid
         base = "" if above == "/" else above
-        if self.policy.node.driver == "cgroupfs":
-            return f"{base}/{leaf}", f"{base}/{leaf}"
+        if not self._slices:
+            place = f"{base}/{leaf}"
+            return place, place
         unit = path.rsplit("/", 1)[1].removesuffix(names.SLICE)
         whole = f"{unit}-{names.escape(leaf)}" if unit else names.escape(leaf)
         return f"{base}/{leaf}", f"{path.rstrip('/')}/{whole}{names.SLICE}"
@@ -135,8 +134,9 @@ class Planner:
         if self._sandbox:
             found.append(self._sandbox_group(pod, name))
         containers = without_copied_requests(self.policy, pod).containers
+        above, below = name.rstrip("/"), path.rstrip("/")
         for container, planned in zip(containers, template.containers, strict=True):
-            found.append(self._container_group(pod, container, planned, name, path))
+            found.append(self._container_group(pod, container, planned, above, below))
         return found
 
     def _sandbox_group(self, pod: Pod, name: str) -> Cgroup:
@@ -153,20 +153,23 @@ class Planner:
     def _container_group(
         self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
     ) -> Cgroup:
-        runtime = self.policy.runtime
-        id = self.container_id(pod, container)
+        """``name`` and ``path`` are those of the cgroup above, empty for the root."""
+        id = self.container_id(pod, container) if self._chooses_ids else container.id
         place = unit = None
         if id is not None:
-            slices = self.policy.node.driver == "systemd"
-            leaf = names.container_leaf(runtime.cri, id, slices)
-            if slices and runtime.oci == "process":
+            runtime = self.policy.runtime
+            leaf = names.container_leaf(runtime.cri, id, self._slices)
+            if self._slices and runtime.oci == "process":
                 leaf = names.process_leaf(path, id)
-            place = f"{path.rstrip('/')}/{leaf}"
-            unit = leaf if slices else None
+            place = f"{path}/{leaf}"
+            unit = leaf if self._slices else None
+        settings = planned.settings
+        if self.managers is not None:
+            settings += existing(self.policy, self.managers.settings(pod, container))
         return Cgroup(
-            f"{name.rstrip('/')}/{container.name}",
+            f"{name}/{container.name}",
             "container",
-            planned.settings + self._pinned(pod, container),
+            settings,
             place,
             unit,
             pod,

@@ -14,7 +14,9 @@ def misfit(pod: Pod, system: System) -> tuple[str, System] | None:
     """The field that keeps a pod off nodes of this operating system, and what it asks for; None
     where there is none. A pod that names no system fits on each."""
     claims = pod.platform.claims
-    if not claims and pod.os == "windows":
+    if not claims:
+        if pod.os != "windows":
+            return None
         claims = (("spec.os.name", "windows"),)
     return next((claim for claim in claims if claim[1] != system), None)
 

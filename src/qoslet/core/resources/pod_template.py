@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import NO_POLICY
-from qoslet.core.api.pod import Container, Pod, QosClass, Resources
+from qoslet.core.api.pod import NO_PLATFORM, Container, Pod, QosClass, Resources
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.cgroup_writer import container_settings
@@ -127,15 +127,14 @@ def _shape_key(pod: Pod) -> object:
         pod.node_critical,
         pod.os,
         pod.isolation,
-        pod.platform,
-        *_own_memory(pod),
+        # most pods have this one, and its hash is the sum of its fields
+        None if pod.platform is NO_PLATFORM else pod.platform,
+        *(() if pod.memory is NO_POLICY else _own_memory(pod)),
     )
 
 
 def _own_memory(pod: Pod) -> tuple[object, ...]:
     """The part of the key from memory annotations, which may name containers."""
-    if pod.memory is NO_POLICY:
-        return ()
     return pod.memory, *[container.name for container in pod.containers]
 
 

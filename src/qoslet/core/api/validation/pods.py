@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from qoslet.core.api.container_resources import FieldFault, is_label, is_subdomain
 from qoslet.core.api.schema import (
@@ -80,24 +80,10 @@ _PIECES = (
 )
 """The fields of a container that have a rule, and where its shape keeps them."""
 
-_SPEC = attrgetter(
-    *[attribute for _, attribute, _ in _CHOICES],
-    *[attribute for _, attribute in _SUBDOMAINS],
-    "active_deadline_seconds",
-    "host_ipc",
-    "host_network",
-    "host_pid",
-    "host_users",
-    "hostname",
-    "share_process_namespace",
-    "subdomain",
-    "termination_grace_period_seconds",
-)
-_SPEC_TEXTS = attrgetter("volumes", "security_context", "resource_claims")
-_CONTAINER = attrgetter(
-    "name", "target_container_name", *[attribute for _, attribute, _ in _CONTAINER_CHOICES]
-)
-_CONTAINER_TEXTS = attrgetter("lifecycle", *[attribute for _, attribute in _PIECES])
+_SPEC_PLAIN = slice(PodSpecShape.__struct_fields__.index("containers"))
+_SPEC_TEXTS = slice(PodSpecShape.__struct_fields__.index("volumes"), None)
+_CONTAINER_PLAIN = slice(ContainerShape.__struct_fields__.index("image"))
+_CONTAINER_TEXTS = slice(ContainerShape.__struct_fields__.index("lifecycle"), None)
 _TOKEN_VOLUME = re.compile(rb"kube-api-access-[a-z0-9]{5}")
 
 
@@ -248,22 +234,22 @@ def _choices(
 def _signature(spec: PodSpecShape) -> list[object]:
     """What tells a spec from others that all rules but those of images and labels treat alike. The
     name of the token volume differs from pod to pod; it is left out where it is that of a mount."""
-    texts = tuple(map(bytes, _SPEC_TEXTS(spec)))
-    token = _TOKEN_VOLUME.search(texts[0])
+    values = astuple(spec)
+    token = None if spec.volumes is NOTHING else _TOKEN_VOLUME.search(bytes(spec.volumes))
     name = token.group() if token else b""
-    found: list[object] = [
-        _SPEC(spec),
-        tuple(text.replace(name, b"\0") for text in texts) if name else texts,
-        spec.os.name if spec.os else None,
-    ]
+    found: list[object] = [values[_SPEC_PLAIN], spec.os.name if spec.os else None]
+    # no JSON has these two bytes outside of its strings
+    texts = b"\0".join(values[_SPEC_TEXTS])
+    found.append(texts.replace(name, b"\1") if name else texts)
     for shapes in (spec.init_containers, spec.containers, spec.ephemeral_containers):
         found.append(None)
         for shape in shapes or ():
-            inner = tuple(map(bytes, _CONTAINER_TEXTS(shape)))
+            values = astuple(shape)
+            texts = b"\0".join(values[_CONTAINER_TEXTS])
             resources = bytes(shape.resources)
             found += (
-                _CONTAINER(shape),
-                tuple(text.replace(name, b"\0") for text in inner) if name else inner,
+                values[_CONTAINER_PLAIN],
+                texts.replace(name, b"\1") if name else texts,
                 resources if b"claims" in resources else b"",
             )
     return found
