@@ -87,6 +87,14 @@ def test_a_stalled_container_gets_room_and_gives_it_back(tmp_path: Path) -> None
     assert texts(node.world) == node.before
 
 
+def test_a_pod_of_another_namespace_is_left_alone(tmp_path: Path) -> None:
+    policy = replace(GUARD, ends="container", namespaces=frozenset({"shop"}))
+    node = Stalled(tmp_path, policy, available=10)
+    assert node.time(30) == []
+    assert node.alive
+    assert texts(node.world)[APP] == node.before[APP]
+
+
 def test_looks_at_everything_wait_for_a_stall(tmp_path: Path) -> None:
     node = Stalled(tmp_path, GUARD)
     node.time(11, held=100)

@@ -16,6 +16,7 @@ from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile
 from qoslet.app.node.found_node import FoundNode
 from qoslet.core.audit.kubelet_work import KubeletWork
+from qoslet.core.guest.policy import governed
 from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
@@ -27,11 +28,16 @@ REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 
 
 def pods_of(*names: str, phase: str = "Running") -> bytes:
+    """Pods by ``NAME`` or ``NAMESPACE/NAME``."""
     items = [
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "uid": name},
+            "metadata": {
+                "namespace": name.rpartition("/")[0] or "default",
+                "name": name.rpartition("/")[2],
+                "uid": name.replace("/", "-"),
+            },
             "spec": {
                 "nodeName": "n1" if phase == "Running" else None,
                 "containers": [{"name": "app", "image": "x", "resources": {"requests": REQUESTS}}],
@@ -130,6 +136,58 @@ def test_a_policy_that_changes_counts_at_once(bench: Bench) -> None:
     assert "memory.low" in files
     bench.write("mode: guard\nmemoryQos: qoslet\n")
     assert bench.inputs.current().plan is view.plan, "a mode is no other plan"
+
+
+MIB = 1 << 20
+
+
+def values_of(view: NodeView, file: str) -> dict[str, str]:
+    """What a policy has written in a file, by cgroup."""
+    return {
+        one.name: row.value
+        for one in governed(view.in_force, view.policy, "/kubepods")
+        for row in one.settings
+        if row.file == file
+    }
+
+
+def test_a_policy_is_about_pods_of_its_namespaces(bench: Bench) -> None:
+    bench.pods.say(pods_of("shop/web", "shop/db", "lab/web"))
+    bench.write("mode: guard\nmemoryQos: qoslet\nnamespaces: [shop]\n")
+    view = bench.inputs.current()
+    low = {name: one for name, one in values_of(view, "memory.low").items() if one != "0"}
+    assert set(low.values()) == {str(64 * MIB), str(128 * MIB)}
+    upper = {one for name, one in low.items() if "/pod" not in name}
+    assert upper == {str(128 * MIB)}, "sums are those of its pods"
+    assert not [name for name in low if "lab-web" in name]
+    assert not [name for name in values_of(view, "memory.high") if "lab-web" in name]
+    files = {
+        row.file
+        for one in view.plan.cgroups
+        if one.pod and one.pod.namespace == "lab"
+        for row in one.settings
+    }
+    assert "cpu.weight" in files, "all pods are audited"
+    assert not files & {"memory.min", "memory.low", "memory.high"}
+    guards = {one.pod.namespace: one.pod.memory.guard for one in view.plan.pods}
+    assert guards == {"shop": None, "lab": "off"}
+    bench.write("mode: guard\nmemoryQos: qoslet\nnamespaces: [lab]\n")
+    low = values_of(bench.inputs.current(), "memory.low")
+    assert [name for name in low if "/pod" in name] == ["/kubepods/burstable/podlab-web"]
+
+
+def test_what_the_kubelet_protects_itself_cannot_be_confined(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.node.write_text(NODE + "memoryQos: '1.27'\n")
+    bench.pods.say(pods_of("shop/web", "lab/web"))
+    bench.write("mode: protect\nnamespaces: [shop]\n")
+    low = values_of(bench.inputs.current(), "memory.min")
+    assert low
+    assert not [name for name in low if "lab-web" in name]
+    assert low["/kubepods"] == str(128 * MIB), "the kubelet's own sums stay"
+    bench.write("mode: protect\nmemoryQos: qoslet\nnamespaces: [shop]\n")
+    with pytest.raises(CannotDo, match="for the pods of all namespaces"):
+        bench.inputs.current()
 
 
 def test_a_resize_is_written_once_it_is_allocated(bench: Bench) -> None:

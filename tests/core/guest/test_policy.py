@@ -25,6 +25,7 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         "memoryThrottlingFactor": 0.8,
         "evict": "container",
         "evictCriticalPods": ["kube-system/dns"],
+        "namespaces": ["shop", "kube-system"],
     }
     policy = policy_of(document, "policy.yaml")
     assert policy == GuestPolicy(
@@ -34,6 +35,7 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         "0.8",
         "container",
         frozenset({"kube-system/dns"}),
+        frozenset({"shop", "kube-system"}),
     )
     flags = PolicyFlags("watch", "qoslet", None, "none")
     over = policy_of(document, "policy.yaml", flags)
@@ -55,6 +57,8 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         ({"memoryThrottlingFactor": 2}, "p: memoryThrottlingFactor", "2.0"),
         ({"evict": "node"}, "p: evict", "node"),
         ({"evictCriticalPods": [7]}, "p: evictCriticalPods[0]", "str"),
+        ({"namespaces": []}, "p: namespaces", "no namespace"),
+        ({"namespaces": ["shop", "Shop/web"]}, "p: namespaces[1]", "Shop/web"),
         ({"modes": "watch"}, "p", "modes"),
         ({"kind": "Policy"}, "p: kind", "Policy"),
     ],

@@ -22,6 +22,15 @@ PODS = (
 POLICY = GuestPolicy("guard", ends="pod", named=frozenset({"d/registry"}))
 
 
+def test_nothing_is_ended_in_other_namespaces() -> None:
+    policy = replace(POLICY, namespaces=frozenset({"shop"}))
+    pods = (POD, replace(POD, namespace="shop", uid="2"))
+    assert [str(one) for one in would_end(policy, pods)] == [
+        "ends nothing of d/web: its namespace is not one of the policy's",
+        "may evict shop/web",
+    ]
+
+
 def ways(policy: GuestPolicy) -> dict[str, str]:
     return {one.pod: one.way for one in would_end(policy, PODS, {"own"})}
 

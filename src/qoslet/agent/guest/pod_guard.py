@@ -216,7 +216,7 @@ class PodGuard:
             context.work_queue.add(uid)
         for one in view.plan.pods:
             pod = one.pod
-            if guard_mode(view.policy) != "act":
+            if guard_mode(view.policy) != "act" and view.policy.covers(pod.namespace):
                 # what a pod asks for by annotation is not the node's to allow
                 pod = replace(pod, memory=replace(pod.memory, guard=None))
             worker = context.workers.get(pod.uid)

@@ -16,6 +16,7 @@ from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
 from qoslet.core.api.manifest import Options
 from qoslet.core.audit.kubelet_work import KubeletWork
+from qoslet.core.guest.namespaces import confined, without_others
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import SourceStatus
 from qoslet.core.node.flags import Flags
@@ -97,19 +98,19 @@ class NodeInputs:
         self.reading = reading = self._pods.poll()
         writes = bool(policy.writable)
         made_of = (
-            *(policy.memory_qos, policy.throttling_factor, writes),
+            *(policy.memory_qos, policy.throttling_factor, policy.namespaces, writes),
             *(self._found, reading.version, reading.source),
         )
         if self._plan is None or made_of != self._made_of:
             inputs = self._read(policy, reading, allocated=False)
             self._check_tree(inputs.node)
-            made = inputs.plan()
+            made = self._planned(inputs, policy)
             if self._plan is not None and _sums(self._plan) != _sums(made):
                 self._sums_at = time.monotonic()
             self._inputs, self._plan, self._made_of = inputs, made, made_of
             allocated = self._read(policy, reading, allocated=True) if writes else inputs
             same = list(allocated.pods) == list(inputs.pods)
-            self._allocated = None if same else allocated.plan()
+            self._allocated = None if same else self._planned(allocated, policy)
         status = SourceStatus(
             reading.source,
             reading.place,
@@ -133,7 +134,8 @@ class NodeInputs:
     def allocated(self) -> Plan:
         """The plan with the resources that the statuses say are allocated. Raises QosletError."""
         assert self.reading is not None
-        return self._read(self._policy.policy, self.reading, allocated=True).plan()
+        policy = self._policy.policy
+        return self._planned(self._read(policy, self.reading, allocated=True), policy)
 
     def _look_for_kubelet(self) -> None:
         """Ask a kubelet for its configuration where it is another process, or now and then. Raises
@@ -167,7 +169,18 @@ class NodeInputs:
         loaded = load_text(reading.pods, options, name=reading.place)
         running = reading.running
         told = (*problems, *loaded.problems)
-        return scheduled(Inputs(loaded.pods, node, told, loaded, running))
+        pods = confined(loaded.pods, policy, self._kubelets(policy, node))
+        return scheduled(Inputs(pods, node, told, loaded, running))
+
+    def _planned(self, inputs: Inputs, policy: GuestPolicy) -> Plan:
+        """The plan, without what the policy's Memory QoS would be for pods that it is not about."""
+        return without_others(inputs.plan(), policy, self._kubelets(policy, inputs.node))
+
+    def _kubelets(self, policy: GuestPolicy, node: Node) -> Node:
+        """The node as the kubelet has it. Raises QosletError."""
+        if policy.namespaces is None or policy.memory_qos is None:
+            return node
+        return self._described(replace(policy, memory_qos=None, throttling_factor=None))[0]
 
     def _described(self, policy: GuestPolicy) -> tuple[Node, Sequence[Problem]]:
         """The node of documents and flags, with what the policy says of Memory QoS."""

@@ -31,7 +31,8 @@ NAMEABLE = (*MEMORY_QOS, "memory.oom.group", "cpu.weight", "cpu.shares")
 class GuestPolicy(Struct, frozen=True):
     """``memory_qos`` and ``throttling_factor`` None: as the kubelet's configuration says. ``ends``:
     what the guard may end where nothing else helps; ``named`` are critical pods
-    (``namespace/name``) that it may end, too."""
+    (``namespace/name``) that it may end, too. ``namespaces``: those whose pods it is about; None:
+    all."""
 
     mode: GuestMode = "watch"
     files: frozenset[str] = frozenset(MEMORY_QOS)
@@ -39,11 +40,16 @@ class GuestPolicy(Struct, frozen=True):
     throttling_factor: str | None = None
     ends: Ends = "none"
     named: frozenset[str] = frozenset()
+    namespaces: frozenset[str] | None = None
 
     @property
     def writable(self) -> frozenset[str]:
         """The files that may be written in this mode."""
         return frozenset() if self.mode == "watch" else self.files
+
+    def covers(self, namespace: str) -> bool:
+        """Whether it is about the pods of a namespace."""
+        return self.namespaces is None or namespace in self.namespaces
 
 
 def governed(plan: Plan, policy: GuestPolicy, root: str) -> tuple[Cgroup, ...]:
@@ -63,6 +69,8 @@ def governed(plan: Plan, policy: GuestPolicy, root: str) -> tuple[Cgroup, ...]:
 def writable_settings(cgroup: Cgroup, level: Level, policy: GuestPolicy) -> tuple[Setting, ...]:
     """The settings of a planned cgroup of this level that a guest may write."""
     files = policy.writable
+    if cgroup.pod is not None and not policy.covers(cgroup.pod.namespace):
+        return ()
     return tuple(
         row
         for row in cgroup.settings
@@ -95,6 +103,8 @@ def may_not_end(
     ``own`` are the UIDs of the agent's own pod."""
     if policy.ends == "none":
         return "ending containers is not enabled (--evict container)"
+    if not policy.covers(key.partition("/")[0]):
+        return "its namespace is not one of the policy's"
     if uid in own:
         return "it is the agent's own pod"
     if critical and key not in policy.named:

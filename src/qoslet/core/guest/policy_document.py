@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
@@ -38,6 +39,7 @@ class _Document(Struct, forbid_unknown_fields=True, rename="camel"):
     memory_throttling_factor: float | None = None
     evict: str = "none"
     evict_critical_pods: list[str] = []
+    namespaces: list[str] | None = None
 
 
 def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> GuestPolicy:
@@ -61,11 +63,12 @@ def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> Gu
         throttling_factor=_factor(read.memory_throttling_factor, where),
         ends=_one_of(read.evict, ENDS, f"{where}: evict"),
         named=frozenset(read.evict_critical_pods),
+        namespaces=_namespaces(read.namespaces, f"{where}: namespaces"),
     )
     return with_flags(policy, flags)
 
 
-_HINT = "apiVersion: qoslet/v1, kind: AgentPolicy, mode, files, memoryQos, evict"
+_HINT = "apiVersion: qoslet/v1, kind: AgentPolicy, mode, files, memoryQos, evict, namespaces"
 
 
 def with_flags(policy: GuestPolicy, flags: PolicyFlags) -> GuestPolicy:
@@ -74,6 +77,7 @@ def with_flags(policy: GuestPolicy, flags: PolicyFlags) -> GuestPolicy:
     return replace(policy, **{name: value for name, value in said.items() if value is not None})
 
 
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _Word = TypeVar("_Word", bound=str)
 
 
@@ -83,6 +87,19 @@ def _one_of(word: str, known: tuple[_Word, ...], where: str) -> _Word:
             return one
     hint = nearest(word, known) or f"one of {', '.join(known)}"
     raise BadInput(f"{shown(word)} is not known", where=where, hint=hint)
+
+
+def _namespaces(names: list[str] | None, where: str) -> frozenset[str] | None:
+    if names is None:
+        return None
+    if not names:
+        hint = "leave it out for all namespaces, or set mode: watch for none"
+        raise BadInput("names no namespace", where=where, hint=hint)
+    for number, name in enumerate(names):
+        if not _NAMESPACE.fullmatch(name):
+            place, message = f"{where}[{number}]", f"{shown(name)} is not the name of a namespace"
+            raise BadInput(message, where=place, hint="lower-case letters, digits and -")
+    return frozenset(names)
 
 
 def _variant(name: str | float | None, where: str) -> str | None:

@@ -43,9 +43,9 @@ def would_end(
 
 def _row(policy: GuestPolicy, pod: Pod, own: Collection[str]) -> WouldEnd:
     critical = pod.critical or pod.node_critical
-    if pod.memory.guard == "off":
-        return WouldEnd(pod.key, "none", "its annotation takes it out of the guard")
     why = may_not_end(policy, pod.key, critical=critical, uid=pod.uid, own=own)
+    if not why and pod.memory.guard == "off":
+        why = "its annotation takes it out of the guard"
     if why:
         return WouldEnd(pod.key, "none", why)
     if policy.ends == "container":

@@ -29,6 +29,7 @@ def status_document(status: GuestStatus) -> Document:
         "memoryQos": status.memory_qos,
         "files": sorted(policy.writable),
         "evict": policy.ends,
+        "namespaces": None if policy.namespaces is None else sorted(policy.namespaces),
         "pods": status.pods,
         "source": {
             "name": source.name,

@@ -47,10 +47,12 @@ def status_lines(document: Mapping[str, Any], terminal: Terminal, verbose: bool)
 def _head(document: Mapping[str, Any]) -> Iterator[str]:
     source, counts = document["source"], document["counts"]
     may = ", ".join(document["files"]) or "nothing"
+    names = document.get("namespaces")
+    of = "" if names is None else f" of pods in {', '.join(names)}"
     node = f"node {document['node']}, " if document["node"] else ""
     yield (
         f"{node}{document['root']}, cgroup {document['hierarchy']}, {document['driver']} driver: "
-        f"mode {document['mode']}, Memory QoS {document['memoryQos']}, writes {may}"
+        f"mode {document['mode']}, Memory QoS {document['memoryQos']}, writes {may}{of}"
     )
     whole = "" if source["complete"] else ", not all of them"
     why = f" ({source['reason']})" if source["reason"] else ""
