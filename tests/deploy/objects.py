@@ -43,21 +43,43 @@ def kustomized(*components: str) -> Objects:
             }
         for patch in head.get("patches", ()):
             target = found[patch["target"]["kind"], patch["target"]["name"]]
-            for step in yaml.safe_load((folder / patch["path"]).read_text()):
+            steps = yaml.safe_load((folder / patch["path"]).read_text())
+            if isinstance(steps, dict):
+                _delete(target, steps)
+                continue
+            for step in steps:
                 _patch(target, step)
     return found
 
 
 def _patch(target: Any, step: Mapping[str, Any]) -> None:
-    """A step of a JSON patch: add or replace."""
+    """A step of a JSON patch. Raises ValueError where a test fails."""
     *way, last = step["path"].strip("/").split("/")
     for name in way:
         target = target[int(name)] if isinstance(target, list) else target[name]
     if last == "-":
         target.append(step["value"])
         return
-    assert step["op"] == "add" or last in target
-    target[last] = step["value"]
+    place = int(last) if isinstance(target, list) else last
+    if step["op"] == "test":
+        if target[place] != step["value"]:
+            raise ValueError(step["path"])
+    elif step["op"] == "remove":
+        del target[place]
+    else:
+        assert step["op"] == "add" or target[place]
+        target[place] = step["value"]
+
+
+def _delete(target: Any, patch: Mapping[str, Any]) -> None:
+    """A strategic merge patch that does no more than to delete items of lists by name."""
+    for name, part in patch.items():
+        if isinstance(part, dict):
+            _delete(target[name], part)
+        elif isinstance(part, list):
+            assert all(one.keys() == {"name", "$patch"} for one in part)
+            gone = {one["name"] for one in part if one["$patch"] == "delete"}
+            target[name] = [one for one in target[name] if one["name"] not in gone]
 
 
 def chart(**values: Any) -> Objects:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
 from docs import deployparts
 from qoslet.cli.commands import COMMANDS, parser_of
 from qoslet.core.node.cluster.rights import RIGHTS, Use, rules_of
+from qoslet.host.nri.link import SOCKET
 from qoslet.version import VERSION
 from tests.cli.fixtures import run
 from tests.deploy.objects import CHART, DEPLOY, KUSTOMIZE, chart, documents, kustomized, rendered
@@ -27,6 +30,7 @@ COMPONENTS: dict[str, Use] = {
 }
 
 
+REFUSAL = ("Job", "qoslet-needs-mode-release-before-uninstall")
 USERS = {"fleet", "bundle"}
 """What is asked with a user's own rights."""
 
@@ -77,6 +81,11 @@ def test_every_right_of_the_agent_is_granted_by_a_component() -> None:
         ({}, ()),
         ({"mode": "release"}, ("release",)),
         ({"monitoring": True}, ("monitoring",)),
+        ({"monitoring": True, "mode": "release"}, ("monitoring", "release")),
+        ({"monitoring": True, "mode": "release"}, ("release", "monitoring")),
+        ({"nri": True}, ("nri",)),
+        ({"nri": True, "mode": "release"}, ("nri", "release")),
+        ({"nri": True, "mode": "release"}, ("release",)),
         ({"rbac": {"api": True, "nodesProxy": False, "evict": False}}, ("api-source",)),
         ({"rbac": {"api": False, "nodesProxy": True, "evict": False}}, ("kubelet-before-1.33",)),
         ({"rbac": {"api": False, "nodesProxy": False, "evict": True}}, ("evict",)),
@@ -92,7 +101,7 @@ def test_chart_and_base_are_the_same(values: dict[str, Any], components: tuple[s
             "mode": "watch",
         }
     del by_kustomize["Namespace", "qoslet"]
-    job = by_helm.pop(("Job", "qoslet-uninstall"), None)
+    job = by_helm.pop(REFUSAL, None)
     assert (job is None) == ("release" in components)
     assert by_helm == by_kustomize
 
@@ -132,12 +141,30 @@ def test_alerts_and_dashboard_are_those_of_the_program() -> None:
 
 
 def test_an_uninstall_is_refused_until_values_are_released() -> None:
-    job = chart()["Job", "qoslet-uninstall"]
+    job = chart()[REFUSAL]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
     (container,) = job["spec"]["template"]["spec"]["containers"]
     done = subprocess.run(["python3", "-c", *container["args"]], capture_output=True, text=True)
     assert done.returncode == 1
     assert "mode=release" in done.stderr
+    # Helm prints no more than the name of a Job that fails
+    assert "needs-mode-release" in job["metadata"]["name"]
+
+
+def test_the_plugin_does_not_run_while_values_are_given_back() -> None:
+    given = pod_spec(kustomized("nri"))
+    agent, plugin = given["containers"]
+    assert (agent["name"], plugin["name"]) == ("agent", "nri")
+    assert plugin["securityContext"] == agent["securityContext"]
+    assert plugin["args"][1:] == agent["args"][1:], "one policy, one way to the pods"
+    writable = {one["mountPath"] for one in plugin["volumeMounts"] if not one.get("readOnly")}
+    assert writable == {"/sys/fs/cgroup", "/run/qoslet"}
+    (socket,) = [one for one in given["volumes"] if one["name"] == "nri"]
+    assert socket["hostPath"]["path"] == os.path.dirname(SOCKET)
+    released = pod_spec(kustomized("nri", "release"))
+    assert released == pod_spec(kustomized("release"))
+    with pytest.raises(ValueError, match="args/1"):
+        kustomized("release", "nri")
 
 
 def test_every_value_is_used_and_every_used_one_is_there() -> None:
@@ -150,6 +177,14 @@ def test_every_value_is_used_and_every_used_one_is_there() -> None:
         for inner in (value if name == "rbac" else [""])
     }
     assert used == names
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert not schema["additionalProperties"], "a value that is misspelt is refused"
+    assert set(schema["properties"]) == {*values, "global"}
+    assert set(schema["properties"]["rbac"]["properties"]) == set(values["rbac"])
+    jsonschema.validate(values, schema)
+    for wrong in ({"mode": "relase"}, {"rbac": {"evcit": True}}, {"nodeSelektor": {}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**values, **wrong}, schema)
     head = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert head["appVersion"] == VERSION
 
@@ -203,7 +238,7 @@ def test_our_own_plan_and_lint_accept_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("agent" not in COMMANDS, reason="this tree has no command agent")
-@pytest.mark.parametrize("components", [(), ("release",), ("monitoring",)])
+@pytest.mark.parametrize("components", [(), ("release",), ("monitoring",), ("nri",)])
 def test_the_program_takes_the_arguments(components: tuple[str, ...]) -> None:
     spec = pod_spec(kustomized(*components))
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
@@ -236,7 +271,14 @@ def test_the_image_installs_what_the_lock_files_pin() -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 @pytest.mark.parametrize(
-    "components", [(), ("release",), ("release", "monitoring"), (*COMPONENTS, "monitoring")]
+    "components",
+    [
+        (),
+        ("release",),
+        ("release", "monitoring"),
+        (*COMPONENTS, "monitoring", "nri"),
+        ("monitoring", "nri", "release"),
+    ],
 )
 def test_kubectl_puts_it_together_alike(tmp_path: Path, components: tuple[str, ...]) -> None:
     shutil.copytree(KUSTOMIZE, tmp_path / "kustomize")
@@ -254,7 +296,7 @@ def test_kubectl_puts_it_together_alike(tmp_path: Path, components: tuple[str, .
         name = re.sub(r"^(qoslet-policy)-\w+$", r"\1", one["metadata"]["name"])
         found[one["kind"], name] = one
     assert found.keys() == expected.keys()
-    volume = pod_spec(found)["volumes"][-1]["configMap"]
+    (volume,) = [one["configMap"] for one in pod_spec(found)["volumes"] if "configMap" in one]
     assert volume["name"] == found["ConfigMap", "qoslet-policy"]["metadata"]["name"]
     volume["name"] = "qoslet-policy"
     assert found["DaemonSet", "qoslet"] == expected["DaemonSet", "qoslet"]
