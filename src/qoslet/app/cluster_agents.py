@@ -43,9 +43,11 @@ class ClusterAgents(Struct, frozen=True):
         rows = (line.split() for line in listed.decode(errors="replace").splitlines())
         return {row[0]: row[1] for row in rows if len(row) == 2}
 
-    def execute(self, node: str, pod: str, *words: str) -> bytes:
-        """What a command prints in the agent ``pod`` of a node."""
-        return self._kubectl(node, "exec", pod, "--container=agent", "--", *words)
+    def execute(self, node: str, pod: str, *words: str, given: bytes | None = None) -> bytes:
+        """What a command prints in the agent ``pod`` of a node; ``given`` is its standard input."""
+        stdin = () if given is None else ("--stdin",)
+        words = ("exec", pod, "--container=agent", *stdin, "--", *words)
+        return self._kubectl(node, *words, given=given)
 
     def each(
         self, nodes: Collection[str], ask: Callable[[str], T], jobs: int, progress: Progress
@@ -70,9 +72,9 @@ class ClusterAgents(Struct, frozen=True):
         message = f"no agent runs on a node of this name in the namespace {self.namespace}"
         return CannotDo(message, where=f"node/{node}", hint=hint)
 
-    def _kubectl(self, node: str, *words: str) -> bytes:
-        where = f"node/{node}" if node else "nodes"
-        return kubectl(self.access, f"--namespace={self.namespace}", *words, where=where)
+    def _kubectl(self, node: str, *words: str, given: bytes | None = None) -> bytes:
+        where, namespace = f"node/{node}" if node else "nodes", f"--namespace={self.namespace}"
+        return kubectl(self.access, namespace, *words, where=where, given=given)
 
 
 def check_node_name(name: str) -> None:

@@ -27,14 +27,7 @@ class PolicyFile:
     def _read(self) -> GuestPolicy:
         if self._path is None:
             return with_flags(GuestPolicy(), self._flags)
-        found = list(documents_of([self._path], None, is_strict()))
-        if len(found) != 1:
-            message = f"holds {len(found)} documents, must be one AgentPolicy"
-            raise BadInput(message, where=self._path)
-        [document] = found
-        if isinstance(document, BadInput):
-            raise document
-        return policy_of(plain_value(document.data, document.where), document.where, self._flags)
+        return policy_of(*policy_document(self._path, strict=is_strict()), self._flags)
 
     def current(self) -> GuestPolicy:
         """The policy as the file has it now; while that is bad, as it was last, with ``fault``."""
@@ -50,6 +43,18 @@ class PolicyFile:
     def descriptors(self) -> Sequence[int]:
         """Readable when the file may have changed."""
         return self._files.descriptors()
+
+
+def policy_document(path: str, *, strict: bool) -> tuple[object, str]:
+    """The one document of a file, decoded, and its place. Raises BadInput; with ``strict`` also where
+    another user can change the file."""
+    found = list(documents_of([path], None, strict))
+    if len(found) != 1:
+        raise BadInput(f"holds {len(found)} documents, must be one AgentPolicy", where=path)
+    [document] = found
+    if isinstance(document, BadInput):
+        raise document
+    return plain_value(document.data, document.where), document.where
 
 
 def is_strict() -> bool:

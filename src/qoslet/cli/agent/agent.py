@@ -17,13 +17,12 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput
+from qoslet.errors import EXIT_OK, BadInput
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
     import argparse
 
-    from qoslet.app.cluster_access import ClusterAccess
     from qoslet.app.guest.run import GuestOptions
     from qoslet.core.guest.policy import Ends
 
@@ -36,6 +35,7 @@ examples:
   qoslet agent --policy /etc/qoslet/policy.yaml
   qoslet agent --status
   qoslet agent --status --context production
+  qoslet agent --dry-run --cluster --policy policy.yaml
 
 The agent runs beside the kubelet of this machine. watch only reads: it audits the node and serves
 what it finds. protect writes memory.min, memory.low and memory.high of pods as the plan has them,
@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="What the guard may end where nothing else helps: none, a container as an OOM kill does, or its pod by an eviction through the API server (default: none)",
     )
     acting.add_argument(
-        "--dry-run", action="store_true", help="Print the commands and change nothing"
+        "--dry-run",
+        action="store_true",
+        help="Print the commands and change nothing, with --cluster a line for each node",
     )
     acting.add_argument(
         "--status",
@@ -187,6 +189,10 @@ def run(args: argparse.Namespace) -> int:
     if args.status:
         return _status(args)
     options = options_of(args)
+    if args.dry_run and (is_plugin() or (args.cluster and args.pods_from == "auto")):
+        from qoslet.cli.agent.agents_of_nodes import dry_run_of_nodes
+
+        return dry_run_of_nodes(args, options)
     if args.dry_run:
         return _dry_run(args, options)
     if args.output == "json":
@@ -223,7 +229,9 @@ def _status(args: argparse.Namespace) -> int:
 
     access = cluster_access(args) or (current() if is_plugin() else None)
     if access is not None:
-        return _status_of_nodes(args, access)
+        from qoslet.cli.agent.agents_of_nodes import status_of_nodes
+
+        return status_of_nodes(args, access)
     document = agent_status(args.cgroup_root)
     if args.output == "json":
         from qoslet.render.documents.plan import encode
@@ -234,28 +242,3 @@ def _status(args: argparse.Namespace) -> int:
 
     emit_lines(status_lines(document, screen(args), args.verbose), screen(args))
     return EXIT_OK
-
-
-def _status_of_nodes(args: argparse.Namespace, access: ClusterAccess) -> int:
-    """What the agents of a cluster say; those that do not answer are said on standard error."""
-    from qoslet.app.cluster_agents import ClusterAgents
-    from qoslet.app.guest.ask_cluster import status_of_nodes
-    from qoslet.render.text.guest.nodes import nodes_lines
-    from qoslet.render.text.live.progress import Progress
-
-    if args.output == "json":
-        hint = "ask a node: kubectl exec POD -- qoslet agent --status -o json"
-        raise BadInput("prints lines only, with --cluster", where="-o json", hint=hint)
-    progress = Progress(sys.stderr)
-    try:
-        found = status_of_nodes(ClusterAgents(access, args.agent_namespace), progress)
-    finally:
-        progress.clear()
-    for one in found:
-        if one.fault:
-            note(one.fault)
-    told = {one.node: one.document for one in found if one.document is not None}
-    emit_lines(list(nodes_lines(told, screen(args))), screen(args))
-    if len(told) == len(found):
-        return EXIT_OK
-    return EXIT_NO if told else EXIT_CANNOT

@@ -11,11 +11,15 @@ from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess
 
 _SECONDS = 120.0
+_REMOTE_FAILED = "command terminated with exit code"
+"""Source: k8s.io/client-go/util/exec; kubectl prints it after what the command has printed."""
 
 
-def kubectl(access: ClusterAccess, *arguments: str, where: str) -> bytes:
-    """What kubectl prints for ``arguments``. Raises CannotDo where it lacks, fails, or takes more than
-    two minutes."""
+def kubectl(
+    access: ClusterAccess, *arguments: str, where: str, given: bytes | None = None
+) -> bytes:
+    """What kubectl prints for ``arguments``, with ``given`` as standard input. Raises CannotDo where it
+    lacks, fails, or takes more than two minutes."""
     program = which("kubectl")
     if program is None:
         hint = "install it, or use a file of qoslet bundle with --bundle"
@@ -23,7 +27,7 @@ def kubectl(access: ClusterAccess, *arguments: str, where: str) -> bytes:
     words: Sequence[str] = (program, *_chosen(access), *arguments)
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+            words, input=given or b"", capture_output=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise CannotDo(f"kubectl takes more than {_SECONDS:g} s", where=where) from None
@@ -31,6 +35,9 @@ def kubectl(access: ClusterAccess, *arguments: str, where: str) -> bytes:
         raise CannotDo(f"kubectl cannot be run: {error.strerror}", where=where) from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
+        if len(lines) > 1 and lines[-1].startswith(_REMOTE_FAILED):
+            # the line before it is what the command in the container said
+            del lines[-1]
         said = shown(lines[-1], 300) if lines else f"exit code {done.returncode}"
         raise CannotDo(f"kubectl: {said}", where=where)
     return done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from qoslet.core.guest.would_end import WouldEnd
 from qoslet.render.terminal import Terminal, printable
 
 _TITLES = ("MODE", "PODS", "HELD", "RESET", "FINDINGS", "ERRORS")
@@ -22,7 +23,40 @@ def nodes_lines(documents: Mapping[str, Mapping[str, Any]], terminal: Terminal) 
         style = "red" if one["errors"] else "yellow" if findings else ""
         yield terminal.paint(f"{printable(name):{width}}{cells}", style)
         held, found, wrong = held + numbers[0], found + numbers[2], wrong + numbers[3]
-    yield f"{len(documents)} nodes: {held} values held, {found} findings, {wrong} errors"
+    yield f"{_nodes(documents)}: {held} values held, {found} findings, {wrong} errors"
+
+
+_WOULD = ("WRITES", "EVICTS", "ENDS")
+
+
+def dry_run_lines(
+    documents: Mapping[str, Mapping[str, Any]], terminal: Terminal, verbose: bool
+) -> Iterator[str]:
+    """Dry runs by node: how many values would be written, how many pods may be evicted, and of how many
+    a container may be ended. ``verbose``: all of them, below their node."""
+    width = max([4, *(len(name) for name in documents)]) + 2
+    yield terminal.paint(f"{'NODE':{width}}{''.join(f'{one:>9}' for one in _WOULD)}", "bold")
+    sums = [0, 0, 0]
+    for name, one in documents.items():
+        ways = [row["way"] for row in one["ends"]]
+        numbers = len(one["commands"]), ways.count("evict"), ways.count("end")
+        sums = [total + number for total, number in zip(sums, numbers, strict=True)]
+        yield f"{printable(name):{width}}{''.join(f'{number:>9}' for number in numbers)}"
+        if verbose:
+            yield from (f"  {printable(line)}" for line in one["commands"])
+            yield from (f"  # {printable(_end(row))}" for row in one["ends"])
+    yield (
+        f"{_nodes(documents)}: {sums[0]} values to write, {sums[1]} pods that may be evicted, "
+        f"{sums[2]} of which a container may be ended"
+    )
+
+
+def _end(row: Mapping[str, Any]) -> str:
+    return str(WouldEnd(row["pod"], row["way"], row["why"] or ""))
+
+
+def _nodes(documents: Mapping[str, object]) -> str:
+    return f"{len(documents)} node{'' if len(documents) == 1 else 's'}"
 
 
 def _cells(values: tuple[object, ...]) -> str:
