@@ -182,7 +182,9 @@ def test_every_value_is_used_and_every_used_one_is_there() -> None:
     assert set(schema["properties"]) == {*values, "global"}
     assert set(schema["properties"]["rbac"]["properties"]) == set(values["rbac"])
     jsonschema.validate(values, schema)
-    for wrong in ({"mode": "relase"}, {"rbac": {"evcit": True}}, {"nodeSelektor": {}}):
+    mistakes: list[dict[str, Any]]
+    mistakes = [{"mode": "relase"}, {"rbac": {"evcit": True}}, {"nodeSelektor": {}}]
+    for wrong in mistakes:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values, **wrong}, schema)
     head = yaml.safe_load((CHART / "Chart.yaml").read_text())
