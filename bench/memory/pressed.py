@@ -11,20 +11,28 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from tests.live.memory import node_load, pulse
+from tests.live.memory.node_load import kibibytes
 
+Row = TypeVar("Row")
 MIB = 1 << 20
-PROGRAM = str(Path(node_load.__file__))
+LOAD = (sys.executable, "-ISs", str(Path(node_load.__file__)))
+"""The command of ``node_load``."""
 POD = """
 apiVersion: v1
 kind: Pod
-metadata: {{name: {name}, uid: {name}}}
+metadata: {{name: {name}, uid: {name}, annotations: {annotations}}}
 spec:
+  restartPolicy: {restart}
   terminationGracePeriodSeconds: 1
   containers:
     - name: app
@@ -38,6 +46,8 @@ SERVING = {
 """MiB of the file that a pod reads from, and its resources; each holds ``HELD`` MiB beside it."""
 HELD = 60
 PODS = ("hog", "b", "g")
+TIERS = {"hog": "besteffort", "q": "besteffort", "b": "burstable"}
+"""The QoS cgroup of each pod that is in one."""
 
 
 class Node:
@@ -45,6 +55,7 @@ class Node:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
+        self.tiers = dict(TIERS)
         self.name = f"bench{secrets.token_hex(3)}"
         self.manifests = folder / "manifests"
         self.manifests.mkdir(mode=0o700)
@@ -69,15 +80,31 @@ class Node:
         return f"{self.name}.slice/{self.name}-kubepods.slice"
 
     def put(self, name: str, words: list[str], resources: str = "{}") -> None:
+        """A pod that does what the words say to ``node_load``."""
+        self.create(name, [*LOAD, *words], resources)
+
+    def create(
+        self,
+        name: str,
+        command: list[str],
+        resources: str = "{}",
+        annotations: Mapping[str, str] | None = None,
+        restart: str = "Always",
+    ) -> None:
         """A manifest; a pod's UID is its name."""
-        command = json.dumps([sys.executable, "-ISs", PROGRAM, *words])
-        text = POD.format(name=name, command=command, resources=resources)
+        text = POD.format(
+            name=name,
+            command=json.dumps(command),
+            resources=resources,
+            annotations=json.dumps(annotations or {}),
+            restart=restart,
+        )
         (self.manifests / f".{name}").write_text(text)
         (self.manifests / f".{name}").rename(self.manifests / f"{name}.yaml")
 
     def group(self, name: str) -> str:
         """The group of a pod; one that is not there yet is where it will be."""
-        tier = {"hog": "-besteffort", "b": "-burstable"}.get(name, "")
+        tier = f"-{self.tiers[name]}" if name in self.tiers else ""
         stem = f"{self.name}-kubepods"
         above = f"{self.top}/{stem}.slice"
         if tier:
@@ -87,7 +114,7 @@ class Node:
     def warm(self, seconds: float) -> None:
         """Wait until both serve from page cache for a while."""
         until(lambda: all(len(self.took(name)) > 5 for name in SERVING), 300)
-        words = [sys.executable, "-ISs", PROGRAM, "pulse", str(self.folder / "pulse")]
+        words = [*LOAD, "pulse", str(self.folder / "pulse")]
         self._pulse = subprocess.Popen([*words, *(self.group(name) for name in PODS)])
         time.sleep(seconds)
 
@@ -103,16 +130,24 @@ class Node:
         """The pulse so far."""
         return pulse.rows(self.folder / "pulse")
 
-    def said(self) -> list[str]:
-        """What the agent said of memory."""
+    def said(self, *words: str) -> list[str]:
+        """What the agent said of memory, or what holds one of these words."""
         lines = (self.folder / "log").read_text().splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
-        words = ("memory is short", "decision")
         return [
             f"{row['time']} {row['message']}"
             for row in found
-            if any(word in row["message"] for word in words)
+            if any(word in row["message"] for word in words or ("memory is short", "decision"))
         ]
+
+    def serving(self) -> bool:
+        """Whether the files of the serving pods are in memory, all but a twentieth."""
+        return all(cached(stat(self, name)) >= size * 0.95 for name, (size, _) in SERVING.items())
+
+    def remove(self, name: str) -> None:
+        """Remove a pod, and wait until its group is gone."""
+        (self.manifests / f"{name}.yaml").unlink()
+        until(lambda: not Path(self.group(name)).exists(), 60)
 
     def end(self) -> None:
         """End and remove everything."""
@@ -127,6 +162,20 @@ class Node:
             [*command, "--cgroup-driver", "systemd", "--force"], check=False, timeout=120
         )
         self.log.close()
+
+
+def stat(made: Node, name: str) -> dict[str, int]:
+    """``memory.stat`` of a pod, and its events."""
+    found = {}
+    for file in ("memory.stat", "memory.events"):
+        for line in Path(made.group(name), file).read_text().splitlines():
+            found[line.split()[0]] = int(line.split()[1])
+    return found
+
+
+def cached(found: Mapping[str, int]) -> int:
+    """MiB of page cache in a pod's numbers, shared memory left out."""
+    return (found["file"] - found["shmem"]) // MIB
 
 
 @contextmanager
@@ -165,3 +214,64 @@ def milliseconds(took: list[tuple[float, float]], begin: float, end: float) -> d
         "p99": round(found[min(len(found) - 1, len(found) * 99 // 100)], 2),
         "longest": round(found[-1], 2),
     }
+
+
+class Served(Struct, frozen=True):
+    """What became of a serving pod beside another: pages that were taken and read again, MiB of page
+    cache at the end, OOM kills, and its reads (of 1.6 MiB each) before and beside it."""
+
+    refaults: int
+    taken: int
+    cache_mib: int
+    oom_kills: int
+    before_ms: dict[str, float]
+    beside_ms: dict[str, float]
+
+
+def served(made: Node, name: str, before: Mapping[str, int], begun: float, end: float) -> Served:
+    """A serving pod between two times, and in the ten seconds before."""
+    after = stat(made, name)
+
+    def grown(key: str) -> int:
+        return after.get(key, 0) - before.get(key, 0)
+
+    return Served(
+        grown("workingset_refault_file"),
+        grown("pgsteal"),
+        cached(after),
+        grown("oom_kill"),
+        milliseconds(made.took(name), begun - 10, begun),
+        milliseconds(made.took(name), begun, end),
+    )
+
+
+class Guest(Struct, Generic[Row], frozen=True):
+    """The rows of one boot of a guest: kernel, machine and day of all of them."""
+
+    kernel: str
+    machine: str
+    date: str
+    rows: list[Row]
+
+    @property
+    def linux(self) -> str:
+        """The kernel's release, as people name it."""
+        return ".".join(self.kernel.split("-")[0].split(".")[:2])
+
+
+def guest(rows: list[Row]) -> Guest[Row]:
+    """These rows, measured on this machine."""
+    machine = f"emulated, {os.cpu_count()} CPUs, {kibibytes('MemTotal') >> 10} MiB"
+    return Guest(os.uname().release, machine, f"{datetime.now(UTC):%Y-%m-%d}", rows)
+
+
+def keep(files: Sequence[str], results: Path, type: type[Guest[Row]]) -> None:
+    """Several guests' rows in one file."""
+    guests = [msgspec.json.decode(Path(file).read_bytes(), type=type) for file in files]
+    text = msgspec.json.format(msgspec.json.encode(guests), indent=1)
+    results.write_bytes(text + b"\n")
+
+
+def kept(results: Path, type: type[Guest[Row]]) -> list[Guest[Row]]:
+    """What ``keep`` wrote."""
+    return msgspec.json.decode(results.read_bytes(), type=list[type])  # type: ignore[valid-type]

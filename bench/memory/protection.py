@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.memory.pressed import MIB, SERVING, Node, milliseconds, node, until
+from bench.memory.memqos import number
+from bench.memory.pressed import MIB, SERVING, Node, cached, milliseconds, node, stat, until
 from tests.live.memory.node_load import kibibytes
 
 FORMS = {"without": ("--memory-qos", "off"), "with": ("--memory-qos", "qoslet")}
@@ -24,22 +25,10 @@ SWAP = Path("/var/tmp/swap")
 SECONDS = 40.0
 
 
-def stat(made: Node, name: str) -> dict[str, int]:
-    """``memory.stat`` of a pod, and its events."""
-    found = {}
-    for file in ("memory.stat", "memory.events"):
-        for line in Path(made.group(name), file).read_text().splitlines():
-            found[line.split()[0]] = int(line.split()[1])
-    return found
-
-
 def holds(made: Node) -> float:
     """MiB of the hog, swapped out or not; 0 where it is gone."""
-    total = 0
-    for file in ("memory.current", "memory.swap.current"):
-        path = Path(made.group("hog"), file)
-        total += int(path.read_text()) if path.exists() else 0
-    return total / MIB
+    files = ("memory.current", "memory.swap.current")
+    return sum(number(Path(made.group("hog")), file) or 0 for file in files) / MIB
 
 
 def spare(made: Node) -> int:
@@ -72,7 +61,7 @@ def measure(options: tuple[str, ...], wanted: Callable[[Node], int]) -> dict[str
                     },
                     "refaults": _grown(before, after, name, "workingset_refault_file"),
                     "taken": _grown(before, after, name, "pgsteal"),
-                    "cache_mib": (after[name]["file"] - after[name]["shmem"]) // MIB,
+                    "cache_mib": cached(after[name]),
                     "before_ms": milliseconds(made.took(name), 0, begun),
                     "beside_ms": milliseconds(made.took(name), end - SECONDS / 2, end),
                 }

@@ -5,8 +5,10 @@
 - ``hog LEFT STEP``: takes memory in steps until so much can be had on the machine, and again
   whenever it is more;
 - ``hold AMOUNT``: takes so much and goes through it again and again;
+- ``hide AMOUNT``: takes so much in a file in memory that no process maps;
 - ``serve FILE SIZE HELD LOG``: holds some memory, reads all over a file (made where it is not) and
   writes down when, and how long each 25 reads took: a line of two numbers, in seconds;
+- ``stream FILE SIZE``: reads a file of holes from end to end again and again;
 - ``pulse LOG GROUP...``: writes down ten times a second what can be had, the waiting, reclaim and
   whether anybody is left in each group, in a locked memory of its own: a line of JSON.
 """
@@ -53,6 +55,16 @@ def hold(amount: int) -> None:
             time.sleep(0.01)
 
 
+def hide(amount: int) -> None:
+    """Take memory that the kernel's OOM killer does not count as the process's."""
+    target = os.memfd_create("hidden")
+    for _ in range(0, amount, 8):
+        os.write(target, os.urandom(4096) * 2048)
+        time.sleep(PAUSE)
+    while True:
+        time.sleep(PAUSE)
+
+
 def serve(file: str, size: int, amount: int, log: str) -> None:
     """Be one who needs its page cache."""
     if not os.path.exists(file) or os.path.getsize(file) != size * MIB:
@@ -72,6 +84,16 @@ def serve(file: str, size: int, amount: int, log: str) -> None:
                 os.preadv(source, [buffer], random.randrange(size * MIB // BLOCK) * BLOCK)
             out.write(f"{begun:.3f} {time.monotonic() - begun:.5f}\n")
             time.sleep(PAUSE)
+
+
+def stream(file: str, size: int) -> None:
+    """Fill page cache that nobody needs."""
+    source = os.open(file, os.O_RDWR | os.O_CREAT)
+    os.ftruncate(source, size * MIB)
+    buffer = bytearray(MIB)
+    while True:
+        for at in range(0, size * MIB, MIB):
+            os.preadv(source, [buffer], at)
 
 
 def pulse(log: str, groups: list[str]) -> None:
@@ -130,8 +152,12 @@ def main(kind: str, *words: str) -> None:
             hog(int(words[0]), int(words[1]))
         case "hold":
             hold(int(words[0]))
+        case "hide":
+            hide(int(words[0]))
         case "serve":
             serve(words[0], int(words[1]), int(words[2]), words[3])
+        case "stream":
+            stream(words[0], int(words[1]))
         case "pulse":
             pulse(words[0], list(words[1:]))
 
