@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.workload.life import NEW
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.records import COPY, RECORD, PodRecord, ProcessRecords, read_record
 from tests.agent.fixtures import pod_of, spec_of
+from tests.host.containers.full_disk import fill
 
 BOOT = "b1"
 
@@ -50,6 +52,31 @@ def test_the_copy_counts(records: ProcessRecords, damage: Callable[[Path], None]
     assert read_record(str(place)) == whole[0]
     records.save(found[0])
     assert records.load() == (whole, [])
+
+
+def test_on_a_full_disk_a_record_is_written_into_its_files(
+    records: ProcessRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = replace(record(spec_of(pod_of("a"))), digest="new", created=7.0)
+    fill(monkeypatch)
+    records.save(newer)
+    place = Path(records.folder, "a")
+    assert records.load() == ([newer], [])
+    assert (place / RECORD).read_bytes() == (place / COPY).read_bytes()
+    with pytest.raises(OSError, match="No space left"):
+        records.save(record(spec_of(pod_of("b"))))
+
+
+@pytest.mark.parametrize("full", [RECORD, COPY])
+@pytest.mark.parametrize("damaged", [RECORD, COPY])
+def test_one_of_both_stays_whole_on_a_full_disk(
+    records: ProcessRecords, monkeypatch: pytest.MonkeyPatch, full: str, damaged: str
+) -> None:
+    flipped(Path(records.folder, "a", damaged))
+    fill(monkeypatch, full)
+    with pytest.raises(OSError, match="No space left"):
+        records.save(replace(record(spec_of(pod_of("a"))), digest="new"))
+    assert len(records.load()[0]) == 1
 
 
 def test_a_damaged_copy_is_no_matter(records: ProcessRecords) -> None:

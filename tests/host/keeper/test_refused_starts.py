@@ -6,15 +6,18 @@ import errno
 import os
 import select
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from qoslet.core.workload.life import begun
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.host.containers.log_files import ContainerLogs, LogLimits, Pipes
 from qoslet.host.containers.spawn import Spawned, StartFailed, begin, settle
 from qoslet.host.keeper.container_process import why
 from qoslet.host.keeper.pod import MOST_SECONDS, ProcessPod
-from tests.host.keeper.test_process_runtime import ME, shell
+from tests.host.containers.full_disk import fill
+from tests.host.keeper.test_process_runtime import ME, Bench, shell
 
 
 def spawn(launch: ProcessSpec, joins: Sequence[int]) -> Spawned:
@@ -42,7 +45,7 @@ def test_a_program_that_is_missing_is_the_containers_fault() -> None:
     assert not raised.value.temporary
 
 
-@pytest.mark.parametrize("number", [errno.ENODEV, errno.ENOENT, errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("number", [errno.ENODEV, errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_errors_of_cgroups_and_disks_are_tried_again(number: int) -> None:
     error = OSError(number, os.strerror(number), "/sys/fs/cgroup/p")
     assert why(error) == f"{os.strerror(number)}: /sys/fs/cgroup/p"
@@ -61,3 +64,26 @@ def test_attempts_come_ever_more_rarely_until_one_was_long_ago() -> None:
     assert pod.lives["app"].restarts == 0
     pod.withdraw("app", "no process can be made", now + 2 * MOST_SECONDS)
     assert pod.lives["app"].not_before == now + 2 * MOST_SECONDS + 1.0
+
+
+def test_a_pod_starts_when_its_record_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, shell("app", "sleep 100"))
+    fill(monkeypatch)
+    bench.start()
+    state = bench.states()["app"]
+    assert not state.running
+    assert "No space left on device" in state.reason
+    monkeypatch.undo()
+    assert bench.until(lambda states: states["app"].running)["app"].restarts == 0
+    bench.end()
+
+
+def test_a_pipe_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "app.out").mkdir()
+    log = ContainerLogs(str(tmp_path / "logs"), LogLimits()).file(
+        str(tmp_path / "logs/0.log"), print
+    )
+    with pytest.raises(OSError, match=r"app\.out"):
+        Pipes(str(tmp_path), "app", log).make((os.getuid(), os.getgid()))

@@ -24,7 +24,6 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import QosletError
 
-
 _HAVING_NAME = (WorkerPhase.RUNNING, WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP)
 """Phases in which something of a pod may be there under its name."""
 

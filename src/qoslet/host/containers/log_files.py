@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -159,6 +160,16 @@ def unlink(path: str) -> None:
         return
 
 
+def _make_fifo(path: str) -> None:
+    """A named pipe in place of an old one. Raises OSError with its path."""
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        os.mkfifo(path, 0o600)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+
+
 class Stream:
     """One pipe of a container, as it fills."""
 
@@ -213,8 +224,7 @@ class Pipes:
         self.log.begin()
         try:
             for path in self._paths:
-                unlink(path)
-                os.mkfifo(path, 0o600)
+                _make_fifo(path)
                 self._read(path)
                 writers.append(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
                 if owner[0] != os.geteuid():

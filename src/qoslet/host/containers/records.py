@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from errno import EDQUOT, ENOSPC
 from typing import Generic, TypeVar
 from zlib import crc32
 
@@ -26,7 +27,9 @@ RECORD, COPY = "pod.json", "pod.copy"
 """A record, and the same once more for a time when it is damaged."""
 
 _SUM = b',"crc":"%08x"}'
+_FULL = (ENOSPC, EDQUOT)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_INTO = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -82,19 +85,27 @@ class RecordFolder(Generic[R]):
         return path
 
     def save(self, record: R) -> None:
-        """Write a record in place of the old one. Raises OSError; then the old one stands."""
+        """Write a record in place of the old one, where a disk is full into its files. Raises OSError;
+        then the old one stands, or its copy is the new one."""
         place = self.place(record.spec.uid)
         data = msgspec.json.encode(record)
         data = data[:-1] + _SUM % crc32(data)
-        self._write(f"{place}/{RECORD}", data)
-        self._write(f"{place}/{COPY}", data)
+        try:
+            self._write(f"{place}/{RECORD}", data)
+            self._write(f"{place}/{COPY}", data)
+        except OSError as error:
+            if error.errno not in _FULL or not os.path.exists(f"{place}/{COPY}"):
+                raise
+            # one of both is whole at any time
+            for name in (COPY, RECORD) if _is_whole(f"{place}/{RECORD}") else (RECORD, COPY):
+                _overwrite(f"{place}/{name}", data)
 
     def _write(self, path: str, data: bytes) -> None:
         """Replace a file. Raises OSError; then the old one stands."""
         descriptor = os.open(f"{path}.new", _NEW, 0o600)
         try:
             if os.write(descriptor, data) != len(data):
-                raise OSError(28, os.strerror(28), path)
+                raise OSError(ENOSPC, os.strerror(ENOSPC), path)
         except OSError:
             unlink(f"{path}.new")
             raise
@@ -158,6 +169,17 @@ class ProcessRecords(RecordFolder[PodRecord]):
         super().__init__(folder, boot, PodRecord)
 
 
+def _overwrite(path: str, data: bytes) -> None:
+    """Write into a file that exists. Raises OSError; then it may be damaged."""
+    descriptor = os.open(path, _INTO)
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(ENOSPC, os.strerror(ENOSPC), path)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
+
+
 def read_record(folder: str) -> PodRecord:
     """The record in a pod's directory. Raises OSError, ``msgspec.MsgspecError``."""
     return read_kind(folder, PodRecord)
@@ -177,6 +199,11 @@ def read_kind(folder: str, kind: type[R]) -> R:
 
 def _read(path: str, kind: type[R]) -> R:
     """A record as it was written. Raises OSError, ``msgspec.MsgspecError``."""
+    return msgspec.json.decode(_checked(path), type=kind)
+
+
+def _checked(path: str) -> bytes:
+    """The text of a record whose checksum is right. Raises OSError, ``msgspec.DecodeError``."""
     with os.fdopen(os.open(path, _OLD), "rb") as file:
         data = file.read()
     own = data[-len(_SUM % 0) :]
@@ -184,7 +211,15 @@ def _read(path: str, kind: type[R]) -> R:
     # earlier versions wrote none
     if own.startswith(_SUM[:8]) and own != _SUM % crc32(whole):
         raise msgspec.DecodeError("the checksum does not match")
-    return msgspec.json.decode(data, type=kind)
+    return data
+
+
+def _is_whole(path: str) -> bool:
+    """Whether a record is there as it was written."""
+    try:
+        return _checked(path).endswith(b"}")
+    except (OSError, msgspec.DecodeError):
+        return False
 
 
 def _names(folder: str) -> list[str]:

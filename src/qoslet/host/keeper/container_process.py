@@ -6,7 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from errno import EDQUOT, EIO, ENODEV, ENOENT, ENOSPC
+from errno import EDQUOT, EIO, ENODEV, ENOENT, ENOSPC, EROFS
 from typing import Literal, NamedTuple, Protocol
 
 from qoslet.core.workload.process_spec import ProcessSpec
@@ -27,8 +27,8 @@ WINDOW = 0.1
 PATIENCE = 2.0
 """Seconds after which processes that do not go are told of; then they are tried more rarely."""
 
-_MACHINE = (ENOENT, ENODEV, ENOSPC, EDQUOT, EIO)
-"""Errors of a cgroup that is absent or being removed, and of a full or faulty disk."""
+_MACHINE = (ENOENT, ENODEV, ENOSPC, EDQUOT, EIO, EROFS)
+"""Errors of a cgroup that is absent or being removed, and of a full, faulty or read-only disk."""
 
 _SOONEST, _RAREST = 0.001, 0.05
 

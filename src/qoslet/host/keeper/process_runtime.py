@@ -324,6 +324,9 @@ class ProcessRuntime:
             opened += self._groups.join_fds(path) if plain else []
             joins = len(opened)
             place = f"{self._records.place(uid)}/{name}"
+            if not any(other.starts for other in pod.lives.values()):
+                # the next keeper would end what nobody recorded
+                self._records.save(pod.record(self._records.boot))
             one = ContainerProcess(place, self._logs.file(log, self.note))
             one.count_before(self._groups, path, new=not plain)
             opened += one.pipes.make((launch.identity.uid, launch.identity.gid))
