@@ -147,6 +147,27 @@ def test_a_kubelet_that_is_told_to_take_v1_has_it(
     assert read(api(kubeletVersion=release), kubelet(**fields)).hierarchy == hierarchy
 
 
+@pytest.mark.parametrize("name", ["minikube", "laptop"])
+@pytest.mark.parametrize("by_flag", [False, True])
+def test_kubeadm_and_a_flag_name_the_machine(name: str, by_flag: bool) -> None:
+    arguments = [{"name": "hostname-override", "value": name}]
+    registration = {"kubeletExtraArgs": arguments} if by_flag else {"name": name}
+    document = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "InitConfiguration",
+        "nodeRegistration": registration,
+    }
+    file = ("kubeadm.yaml", document)
+    here = name == "laptop"
+    node = read(file, own(capacity={"cpu": "4", "memory": "8Gi"}))
+    assert (node.hierarchy, node.name) == ("v1" if here else "v2", name)
+    assert bool(node.assumed) is not here
+    if not here:
+        with pytest.raises(BadInputs, match="--probe always"):
+            read(file)
+    assert read(file, probe="always").hierarchy == "v1"
+
+
 def test_the_reader_says_which_machine_is_meant() -> None:
     node = read(kubelet(), probe="always")
     assert (node.hierarchy, node.assumed, node.host.page_size) == ("v1", (), 65536)

@@ -12,7 +12,7 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.resolve import node_from
 from qoslet.errors import BadInputs
-from tests.core.node.test_embedded import CONFIG, READ, REFUSED
+from tests.core.node.documents.test_embedded import CONFIG, READ, REFUSED
 
 KUBELET: dict[str, Any] = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1",

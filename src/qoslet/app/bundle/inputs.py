@@ -24,7 +24,7 @@ from qoslet.core.bundle.parts import (
     Bundle,
 )
 from qoslet.core.bundle.rows import cgroup_rows, running_containers, unit_rows
-from qoslet.core.node.documents.reader import OWN_API
+from qoslet.core.node.documents.sources import OWN_API
 from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput

@@ -16,7 +16,7 @@ from qoslet.app.node.kubelet_runtime import (
 )
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
-from qoslet.core.node.documents.reader import KUBELET_API
+from qoslet.core.node.documents.sources import KUBELET_API
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.versions.kubernetes import NEWEST
 from qoslet.errors import BadInput, CannotDo

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from qoslet.core.node.documents.kubelet_config import READERS
-from qoslet.core.node.documents.reader import KUBELET_API, OWN_API
+from qoslet.core.node.documents.sources import KUBELET_API, OWN_API
 from qoslet.core.node.flags import FLAG_ROWS
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import Quantity, canonical, from_int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from msgspec import Struct
 
 from qoslet.core.node import fields as read
-from qoslet.core.node.documents.reader import Fields, Sources
+from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults
 from qoslet.core.node.manager_config import layout_of, numa_nodes
 from qoslet.core.node.node import Assumed, Hierarchy, HostFacts
@@ -61,10 +61,9 @@ another one."""
 class Lookup:
     """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed.
 
-    ``described`` tells that the documents are of a machine that this one says nothing about: an API
-    Node that is another machine. A KubeletConfiguration names no machine, so what it lacks is this
-    one's. ``configured`` are the fields of the kubelet's configuration, flags among them;
-    ``asked_release`` is the release that a flag names.
+    ``described`` tells that the documents are of another machine: its API Node, or a name in
+    kubeadm's file or a flag; a KubeletConfiguration names none. ``configured`` are the fields of the
+    kubelet's configuration, flags among them; ``asked_release`` is the release that a flag names.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Lookup:
         self.faults = faults
         self.own: Fields = sources.own or {}
         self.api: Fields = sources.api or {}
+        self._registered = sources.kubeadm.get("metadata.name", (None, ""))[0]
         self.origins: dict[str, str] = {}
         self.probed: set[str] = set()
         self.assumed: list[Assumed] = []
@@ -98,13 +98,13 @@ class Lookup:
 
     def _elsewhere(self) -> bool:
         """Whether the documents are of another machine."""
-        if not self.api:
-            return False
         from qoslet.core.node.described.this_machine import is_this
 
-        fields = ("machineID", "systemUUID", "bootID")
-        named = {field: self.api.get(field, ("", ""))[0] for field in fields}
-        named["name"] = self.api.get("metadata.name", ("", ""))[0]
+        if not self.api:
+            name = self._registered
+            return isinstance(name, str) and not is_this({"name": name}, self.found().identity)
+        fields = ("metadata.name", "machineID", "systemUUID", "bootID")
+        named = {name.rpartition(".")[2]: self.api.get(name, ("",))[0] for name in fields}
         texts = {field: text for field, text in named.items() if isinstance(text, str)}
         return not is_this(texts, self.found().identity)
 
@@ -207,6 +207,7 @@ def capacity(machine: Lookup, os: str) -> dict[str, Quantity]:
         elif name != "pid":
             why = " and this machine does not show it" if measured else ""
             hint = "set capacity in a qoslet/v1 Node document (--node)"
+            hint += "" if measured else ", or --probe always if this is the node"
             message = f"is unknown: no document has it{why}"
             machine.faults.add(f"{prefix}{name}", message, hint)
         elif not measured and "memory" in result:

@@ -17,7 +17,8 @@ from qoslet.core.api.pod import Quantities, System
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts
 from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, kubelet_read
-from qoslet.core.node.documents.reader import Fields, Sources, sort
+from qoslet.core.node.documents.reader import sort
+from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
 from qoslet.core.node.host_facts import Lookup, Probed

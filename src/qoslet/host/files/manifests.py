@@ -329,17 +329,31 @@ def _text_documents(data: Text, file: str, bounds: FileLimits) -> Iterator[Docum
 def _rendered(
     found: Iterator[Document | BadInput], view: memoryview, file: str
 ) -> Iterator[Document | BadInput]:
-    """The same; the first fault of a text that is a template says so, and ends it."""
+    """The same; the first fault of a text that is no manifest says what it is, and ends it."""
     for each in found:
         if isinstance(each, BadInput):
-            from qoslet.core.api.input.unrendered import is_template, template_fault
-
-            if is_template(bytes(view[:_CHUNK])):
-                yield template_fault(file)
+            instead = _no_manifest(bytes(view[:_CHUNK]), file)
+            if instead is not None:
+                yield instead
                 return
             yield from chain((each,), found)
             return
         yield each
+
+
+def _no_manifest(head: bytes, file: str) -> Document | BadInput | None:
+    """What a text with a fault is: the fault of a template or of another format, or flags of a
+    kubelet as a document."""
+    from qoslet.core.api.input.other_formats import other_format
+    from qoslet.core.api.input.unrendered import is_template, template_fault
+    from qoslet.core.node.command_line.flag_text import flags_document, is_flags
+
+    if is_template(head):
+        return template_fault(file)
+    if is_flags(head):
+        flags = flags_document(head.decode(errors="replace"))
+        return None if flags is None else value_document(flags, file, 0)
+    return other_format(head, file)
 
 
 def _json_or_yaml(

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from qoslet.core.api.pod import System
+from qoslet.core.node.documents.sources import LISTED_KINDS
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.problem import Problem
@@ -53,20 +54,20 @@ def _node_only(item: Raw) -> Any:
         kind = msgspec.json.decode(item, type=_Kind).kind
     except msgspec.ValidationError:
         return None
-    return msgspec.json.decode(item) if kind in (None, "Node", "ConfigMap") else None
+    known = kind in (None, "Node", "ConfigMap") or kind in LISTED_KINDS
+    return msgspec.json.decode(item) if known else None
 
 
-_IN_CONFIG_MAPS = ("kubelet", "ClusterConfiguration")
-"""The keys of the ConfigMaps kubelet-config and kubeadm-config in kube-system. Source:
-cmd/kubeadm/app/constants KubeletBaseConfigurationConfigMapKey, ClusterConfigurationConfigMapKey."""
+_WITH_TEXTS = ("ConfigMap", "Cluster", "MachineConfig")
+"""The kinds that hold documents as text."""
 
 
 def _unwrapped(where: str, value: Any, bounds: FileLimits) -> Iterator[tuple[str, Any] | BadInput]:
-    """The document, or those that are the text of a ConfigMap of kubeadm, also in a List."""
+    """The document, or those that are text in it, also in a List; kind's Cluster stands beside them."""
     items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else None
     if not isinstance(items, list):
         texts = _texts(value)
-        if not texts:
+        if not texts or value.get("kind") == "Cluster":
             yield where, value
     else:
         maps = {at: _texts(item) for at, item in enumerate(items)}
@@ -80,22 +81,24 @@ def _unwrapped(where: str, value: Any, bounds: FileLimits) -> Iterator[tuple[str
                 {**value, "items": [None if maps[at] else one for at, one in enumerate(items)]},
             )
     for key, text in texts.items():
+        from qoslet.core.node.documents.inner_texts import with_api_version
         from qoslet.host.files.manifests import text_documents
 
         for found in text_documents(text.encode(errors="surrogatepass"), f"{where}: {key}", bounds):
             if isinstance(found, BadInput):
                 yield found
             else:
-                yield found.where, msgspec.json.decode(found.data)
+                yield found.where, with_api_version(msgspec.json.decode(found.data))
 
 
 def _texts(value: Any) -> dict[str, str]:
-    """The texts of a ConfigMap that are node documents, by their fields."""
-    if not isinstance(value, dict) or value.get("kind") != "ConfigMap":
+    """The texts of a document that are node documents, by their fields."""
+    if not isinstance(value, dict) or value.get("kind") not in _WITH_TEXTS:
         return {}
-    data = value.get("data")
-    found = {key: data.get(key) for key in _IN_CONFIG_MAPS} if isinstance(data, dict) else {}
-    return {f"data.{key}": text for key, text in found.items() if isinstance(text, str)}
+    # imported where a document has them
+    from qoslet.core.node.documents.inner_texts import texts_inside
+
+    return texts_inside(value)
 
 
 def _documents(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.node.command_line.parse import CommandLine, command_line
-from qoslet.core.node.documents.reader import KUBELET_API
+from qoslet.core.node.documents.sources import KUBELET_API
 from qoslet.core.node.running_kubelet.effective import (
     Effective,
     Source,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.node.described import operating_systems
-from qoslet.core.node.documents.reader import Fields
+from qoslet.core.node.documents.sources import Fields
 from qoslet.core.node.node import DriverName, Hierarchy
 
 OLDEST_KERNEL = (5, 8)

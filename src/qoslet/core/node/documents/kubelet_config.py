@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from qoslet.core.node import fields as read
 from qoslet.core.node import manager_config as managers
-from qoslet.core.node.documents.reader import Fields
+from qoslet.core.node.documents.sources import Fields
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.node import Kubelet
 from qoslet.core.quantity import from_int

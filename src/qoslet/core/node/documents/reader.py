@@ -10,48 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from qoslet.core.node.faults import Faults, close_to, kind_of, place, shown
+from qoslet.core.node.documents.kubelet_documents import (
+    add_arguments,
+    add_embedded,
+    add_kubelet,
+    in_force,
+    ineffective,
+    put_over,
+    without_kubelet,
+)
+from qoslet.core.node.documents.sources import KUBELET_API, LISTED_KINDS, OWN_API, Fields, Sources
+from qoslet.core.node.faults import Faults, close_to, kind_of, shown
 from qoslet.core.node.fields import known_fields, mapping
-from qoslet.core.problem import Problem
-
-Fields = dict[str, tuple[Any, str]]
-"""Dotted field to (decoded value, ``file: field``). A null counts as not given."""
-
-KUBELET_API = "kubelet.config.k8s.io/v1beta1"
-OWN_API = "qoslet/v1"
 
 _BARE_FIELDS = 30
 """Fields of a KubeletConfiguration that nobody writes by hand; configz has 80."""
-
-_WARNINGS = 20
-"""Mistyped fields that are told."""
-
-
-class Sources(Struct):
-    """What the documents give, per kind. ``kubelet`` is None without a KubeletConfiguration;
-    ``kubeadm`` are fields of a node that other documents lack."""
-
-    kubelet: Fields | None = None
-    own: Fields | None = None
-    api: Fields | None = None
-    problems: list[Problem] = []
-    kubeadm: Fields = {}
-    is_whole: bool = False
-    """A KubeletConfiguration is among them, not only a part of one."""
-    from_distribution: bool = False
-    """A part of one is, of a distribution that sets others itself."""
-    entries: dict[str, dict[str, str]] = {}
-    """Of fields that several KubeletConfigurations give a part of: the place of each entry."""
-    arguments: list[tuple[str, Any]] = []
-    """Places of flags of the kubelet, and the flags as they stand there."""
-    gates: tuple[Any, str] | None = None
-    """Feature gates that win over those of the KubeletConfiguration, one by one."""
-    over_defaults: bool = False
-    """Only drop-ins give hard eviction thresholds: the defaults were set before them."""
-    unknown: list[tuple[str, str]] = []
-    """Fields of KubeletConfigurations that there are not, with their places."""
 
 
 def sort(
@@ -61,20 +34,19 @@ def sort(
     ``node_name`` chooses among the API's Nodes."""
     found = Sources()
     nodes: list[tuple[str, Mapping[str, Any]]] = []
-    useless: list[tuple[str, str]] = []
+    useless: list[tuple[str, str, str]] = []
+    empty: list[tuple[str, str, str]] = []
     kubeadms: list[tuple[str, Mapping[str, Any]]] = []
-    for label, document in documents:
-        if document is None:
-            continue
-        given = mapping(faults, label, document)
+    for label, document in _unlisted(documents):
+        given = None if document is None else mapping(faults, label, document)
         if given is None:
             continue
         kind, version = given.get("kind"), given.get("apiVersion")
         if "kubeletconfig" in given:
-            _kubelet(faults, found, f"{label}: kubeletconfig.", _in_force(given["kubeletconfig"]))
+            add_kubelet(faults, found, f"{label}: kubeletconfig.", in_force(given["kubeletconfig"]))
             found.is_whole = True
         elif (kind == "KubeletConfiguration" and version == KUBELET_API) or _is_bare(given):
-            _kubelet(faults, found, f"{label}: ", given)
+            add_kubelet(faults, found, f"{label}: ", given)
             found.is_whole = True
         elif kind == "Node" and version == OWN_API:
             _own(faults, found, label, given)
@@ -83,27 +55,35 @@ def sort(
         elif kind in ("List", "NodeList") and version == "v1":
             nodes.extend(_items(faults, label, given, kind == "NodeList"))
         elif kind == "Pod" and version == "v1":
-            useless.append((label, "contains a pod, but no node"))
+            hint = "give pods with -f, a node with --node"
+            useless.append((label, "contains a pod, but no node", hint))
         elif is_of_kubeadm(version):
             kubeadms.append((label, given))
-        elif not _embedded(faults, found, label, given):
+        elif not add_embedded(faults, found, label, given, empty):
             _unknown(faults, label, given)
     if kubeadms:
         _kubeadm(faults, found, kubeadms)
     if found.arguments:
-        _arguments(faults, found)
+        add_arguments(faults, found)
     if found.kubelet is None and found.own is None and not nodes:
-        for label, message in useless:
-            faults.add(label, message, "give pods with -f, a node with --node")
+        for label, message, hint in (*useless, *empty):
+            faults.add(label, message, hint)
         for label, given in kubeadms:
             message = f"{shown(str(given.get('kind')))} says nothing of a kubelet"
             faults.add(label, message, _KUBELET_CONFIG)
     _choose(faults, found, nodes, node_name)
-    for field, given_field in found.kubeadm.items():
-        if field not in (found.api or {}) and field not in (found.own or {}):
-            found.own = {**(found.own or {}), field: given_field}
-    found.problems.extend(_ineffective(found.unknown))
+    _complete(found)
+    found.problems.extend(without_kubelet(empty))
+    found.problems.extend(ineffective(found.unknown))
     return found
+
+
+def _complete(found: Sources) -> None:
+    """Take the fields of a node that only documents of distributions and kubeadm give."""
+    known = {**(found.api or {}), **(found.own or {})}
+    lacking = {field: row for field, row in found.kubeadm.items() if field not in known}
+    if lacking:
+        found.own = {**(found.own or {}), **lacking}
 
 
 _KUBELET_CONFIG = "add the output of kubectl -n kube-system get cm kubelet-config -o yaml"
@@ -125,51 +105,25 @@ def _kubeadm(
     said = kubeadm_fields(faults, documents)
     found.problems += said.problems
     if found.kubelet is not None or said.kubelet is not None:
-        _put_over(found, said.kubelet or {}, said.flags)
-    found.kubeadm = said.node
+        put_over(found, said.kubelet or {}, said.flags)
+    found.kubeadm = {**found.kubeadm, **said.node}
 
 
-def _put_over(found: Sources, defaults: Fields, flags: Fields) -> None:
-    """Put fields below those of the KubeletConfiguration, and those of flags above them."""
-    if "featureGates" in flags and "featureGates" in (found.kubelet or {}):
-        found.gates = flags.pop("featureGates")
-    found.kubelet = {**defaults, **(found.kubelet or {}), **flags}
-
-
-def _arguments(faults: Faults, found: Sources) -> None:
-    """Take the kubelet's flags of documents of distributions."""
-    from qoslet.core.node.command_line.kubelet_arguments import read_arguments
-    from qoslet.core.node.documents.embedded import arguments_of
-
-    for where, given in found.arguments:
-        said = read_arguments(faults, arguments_of(given, where), where)
-        found.problems += said.problems
-        _put_over(found, {}, said.fields)
-        if said.name is not None:
-            found.kubeadm = {**found.kubeadm, "metadata.name": said.name}
-
-
-def _embedded(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> bool:
-    """Read the KubeletConfiguration inside a document of a distribution; whether it is one."""
-    from qoslet.core.node.documents.embedded import embedded, partial_row
-
-    inside = embedded(given)
-    if inside is None:
-        return False
-    if inside.message:
-        faults.add(label, inside.message, inside.hint)
-        return True
-    given_at = inside.field if inside.document is not None else inside.arguments_field
-    found.problems.append(partial_row(f"{label}: {given_at}"))
-    found.from_distribution = True
-    if inside.hierarchy is not None:
-        version, field = inside.hierarchy
-        found.own = {**(found.own or {}), "host.hierarchy": (version, f"{label}: {field}")}
-    if inside.document is not None:
-        _kubelet(faults, found, f"{label}: {inside.field}.", inside.document)
-    if inside.arguments:
-        found.arguments.append((f"{label}: {inside.arguments_field}", inside.arguments))
-    return True
+def _unlisted(documents: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The documents; before a List the objects in it that hold a configuration, without which it
+    stays one where there are nodes in it."""
+    for label, document in documents:
+        items = document.get("items") if isinstance(document, Mapping) else None
+        rest: list[Any] = []
+        for at, item in enumerate(items if isinstance(items, list) else ()):
+            holds = isinstance(item, Mapping) and item.get("kind") in LISTED_KINDS
+            if holds:
+                yield f"{label}: items[{at}]", item
+            rest.append(None if holds else item)
+        if not isinstance(items, list) or rest == items:
+            yield label, document
+        elif any(isinstance(item, Mapping) and item.get("kind") == "Node" for item in rest):
+            yield label, {**document, "items": rest}
 
 
 def _known_fields(given: Mapping[str, Any]) -> int:
@@ -232,73 +186,6 @@ def _fields(where: str, prefix: str, given: Mapping[str, Any], into: Fields) -> 
     for key, value in given.items():
         if value is not None:
             into[f"{prefix}{key}"] = (value, f"{where}{prefix}{key}")
-
-
-def _kubelet(faults: Faults, found: Sources, where: str, document: Any) -> None:
-    given = mapping(faults, where.rstrip(": ."), document)
-    if given is None:
-        return
-    adds = found.kubelet is not None and "evictionHard" not in found.kubelet
-    found.over_defaults |= adds and isinstance(given.get("evictionHard"), Mapping)
-    fields = found.kubelet = found.kubelet or {}
-    from qoslet.core.node.documents.kubelet_field_names import SINCE
-
-    for key, value in given.items():
-        if key in SINCE:
-            # A null factor is told from an absent one: since 1.27 both are legal, with a meaning.
-            if value is not None or key == "memoryThrottlingFactor":
-                fields[key] = _over(found, key, value, f"{where}{key}")
-        elif key not in ("apiVersion", "kind"):
-            found.unknown.append((key, f"{where}{key}"))
-    swap = given.get("memorySwap")
-    for key in swap if isinstance(swap, Mapping) else ():
-        if key != "swapBehavior" and isinstance(key, str):
-            found.unknown.append((key, f"{where}memorySwap.{key}"))
-
-
-def _in_force(configz: Any) -> Any:
-    """A configuration as a kubelet's /configz has it: complete, so that an empty list or map, which
-    JSON leaves out, is no default; and the default thresholds are merged already.
-
-    Source: kubelet config v1beta1 types.go (``omitempty``); a kubelet always has both frequencies.
-    """
-    if not isinstance(configz, Mapping) or not {
-        "syncFrequency",
-        "nodeStatusUpdateFrequency",
-    } <= set(configz):
-        return configz
-    given = {key: value for key, value in configz.items() if key != "mergeDefaultEvictionSettings"}
-    return {"evictionHard": {}, "enforceNodeAllocatable": [], **given}
-
-
-def _over(found: Sources, field: str, value: Any, where: str) -> tuple[Any, str]:
-    """A field's value and place, merged with that of an earlier KubeletConfiguration if both are
-    maps."""
-    before = (found.kubelet or {}).get(field)
-    if before is None or not (isinstance(before[0], Mapping) and isinstance(value, Mapping)):
-        return value, where
-    # imported where there are several
-    from qoslet.core.node.documents.merge_patch import entries, merge
-
-    known = found.entries.get(field) or dict(entries(before[0], before[1]))
-    found.entries[field] = {**known, **dict(entries(value, where))}
-    return merge(before[0], value), where
-
-
-def _ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:
-    """What to know about fields that no release of the kubelet has."""
-    if not unknown:
-        return
-    from qoslet.core.node.documents.kubelet_field_names import SINCE
-
-    told = _WARNINGS if len(unknown) <= _WARNINGS else _WARNINGS - 1
-    for key, where in unknown[:told]:
-        known = ("swapBehavior",) if where.endswith(f".memorySwap.{key}") else SINCE
-        message = f"{shown(key)} is not a KubeletConfiguration field and has no effect"
-        yield Problem("warning", place(where), message, close_to(key, known) or "remove it")
-    if len(unknown) > told:
-        message = f"{len(unknown) - told} more fields are not KubeletConfiguration fields"
-        yield Problem("warning", place(unknown[told][1]), message, "remove them")
 
 
 def _own(faults: Faults, found: Sources, label: str, given: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from qoslet.core.node.command_line.parse import Document
 from qoslet.core.node.documents.kubelet_config import EVICTION
 from qoslet.core.node.documents.merge_patch import merge
-from qoslet.core.node.documents.reader import KUBELET_API
+from qoslet.core.node.documents.sources import KUBELET_API
 
 NO_FILE: Mapping[str, Any] = {
     "readOnlyPort": 10255,

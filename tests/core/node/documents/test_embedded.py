@@ -42,40 +42,106 @@ READ: list[tuple[dict[str, Any], str]] = [
         "machine.kubelet.extraConfig.maxPods",
     ),
     ({"kubeletConfig": CONFIG, "linuxConfig": {"sysctl": {}}}, "kubeletConfig.maxPods"),
-]
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": CONFIG}, "config.maxPods"),
     (
         {
-            "apiVersion": "kind.x-k8s.io/v1alpha4",
-            "kind": "Cluster",
-            "kubeadmConfigPatches": ["kind: KubeletConfiguration\nmaxPods: 9"],
+            "apiVersion": "karpenter.azure.com/v1beta1",
+            "kind": "AKSNodeClass",
+            "spec": {"kubelet": CONFIG},
         },
-        "kubeadmConfigPatches",
-        "give that patch as a file",
+        "spec.kubelet.maxPods",
     ),
     (
-        {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "spec": {}},
-        "holds files of a node",
-        "KubeletConfig object",
+        {
+            "apiVersion": "karpenter.sh/v1beta1",
+            "kind": "NodePool",
+            "spec": {"template": {"spec": {"kubelet": CONFIG}}},
+        },
+        "spec.template.spec.kubelet.maxPods",
     ),
     (
-        {"version": "v1alpha1", "machine": {"kubelet": {}}},
-        "no machine.kubelet.extraConfig",
-        "configz",
+        {
+            "apiVersion": "karpenter.sh/v1alpha5",
+            "kind": "Provisioner",
+            "spec": {"kubeletConfiguration": CONFIG},
+        },
+        "spec.kubeletConfiguration.maxPods",
     ),
+    (
+        {
+            "apiVersion": "k0s.k0sproject.io/v1beta1",
+            "kind": "ClusterConfig",
+            "spec": {"workerProfiles": [{"name": "a", "values": CONFIG}]},
+        },
+        "spec.workerProfiles[0].values.maxPods",
+    ),
+    (
+        {
+            "apiVersion": "core.gardener.cloud/v1beta1",
+            "kind": "Shoot",
+            "spec": {"kubernetes": {"kubelet": CONFIG}},
+        },
+        "spec.kubernetes.kubelet.maxPods",
+    ),
+    (
+        {
+            "apiVersion": "v1",
+            "kind": "List",
+            "items": [
+                {
+                    "apiVersion": "machineconfiguration.openshift.io/v1",
+                    "kind": "KubeletConfig",
+                    "spec": {"kubeletConfig": CONFIG},
+                }
+            ],
+        },
+        "items[0]: spec.kubeletConfig.maxPods",
+    ),
+]
+KIND = {"apiVersion": "kind.x-k8s.io/v1alpha4", "kind": "Cluster"}
+PATCH = {"kubeadmConfigPatches": ["kind: KubeletConfiguration\nmaxPods: 42"]}
+MACHINE = {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig"}
+K0S = {"apiVersion": "k0s.k0sproject.io/v1beta1", "kind": "ClusterConfig"}
+SHOOT = {"apiVersion": "core.gardener.cloud/v1beta1", "kind": "Shoot"}
+POOL = {"kubernetes": {"kubelet": CONFIG}}
+EMPTY: list[tuple[dict[str, Any], str]] = [
+    (KIND, "no kubeadmConfigPatches"),
+    ({**MACHINE, "spec": {}}, "does not hold /etc/kubernetes/kubelet.conf"),
+    ({"version": "v1alpha1", "machine": {"kubelet": {}}}, "no machine.kubelet.extraConfig"),
     (
         {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"kubelet": 1}},
         "has no spec.kubelet.config",
-        "configz",
     ),
+    ({**K0S, "spec": {}}, "has no spec.workerProfiles"),
     (
-        {
-            "apiVersion": "node.eks.aws/v1alpha1",
-            "kind": "NodeConfig",
-            "spec": {"kubelet": {"config": [1]}},
-        },
+        {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {}},
+        "no spec.template.spec.kub",
+    ),
+    ({"apiVersion": "v1alpha1", "kind": "HostnameConfig", "hostname": "w"}, "nothing of a kubelet"),
+]
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
+        | {"spec": {"kubelet": {"config": [1]}}},
         "is not an object",
         "correct it",
+    ),
+    (
+        {**KIND, "nodes": [PATCH, {}, PATCH]},
+        "nodes[0] and nodes[2] of the Cluster",
+        "leave those of the node",
+    ),
+    (
+        {**K0S, "spec": {"workerProfiles": [{"values": CONFIG}, {"values": CONFIG}]}},
+        "2 worker profiles",
+        "leave one",
+    ),
+    ({**SHOOT, "spec": {"provider": {"workers": [POOL, {}]}}}, "different kubelets", "configz"),
+    ({"apiVersion": "kops.k8s.io/v1alpha2", "kind": "Cluster"}, "kOps' own names", "configz"),
+    (
+        {"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta1", "kind": "KubeadmConfigTemplate"},
+        "parts of kubeadm's file",
+        "configz",
     ),
 ]
 
@@ -102,6 +168,27 @@ def test_or_refused_with_what_to_give_instead(
     assert message in text
     assert hint in text
     assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("document", "message"), EMPTY)
+def test_one_without_a_configuration_may_stand_beside_another(
+    tmp_path: Path, document: dict[str, Any], message: str
+) -> None:
+    _, problems = read(tmp_path, OWN, document)
+    assert [row.severity for row in problems if message in row.message] == ["info"]
+    with pytest.raises(BadInput, match="configz") as caught:
+        read(tmp_path, document, more=None)
+    assert message in str(caught.value)
+
+
+def test_the_documents_of_a_talos_file_are_counted(tmp_path: Path) -> None:
+    others = [{"apiVersion": "v1alpha1", "kind": f"{name}Config"} for name in "ABCDE"]
+    talos = {"apiVersion": "v1alpha1", "kind": "KubeletConfig", "config": CONFIG}
+    node, problems = read(tmp_path, OWN, *others, {**talos, "image": "example.com/kubelet:v1.34.2"})
+    assert node.kubelet.max_pods == 42
+    told = [row.message for row in problems if row.message.startswith("skipped")]
+    assert len(told) == 4
+    assert told[-1].startswith("skipped: 2 more")
 
 
 EKS = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
