@@ -5,157 +5,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.nri.planned_values import PlannedValues
-from qoslet.agent.nri.plugin import NriPlugin
-from qoslet.agent.nri.plugin_loop import PluginParts, PluginReconciler
-from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import planned_containers
 from qoslet.core.guest.policy import GuestPolicy
-from qoslet.core.reconcile.journal import Entry, JournalState
 from qoslet.errors import CannotDo
-from tests.agent.guest.beside import KUBEPODS, MIB, PROTECT, Source, kubelet_pod, policy
-
-BEGINS = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
-VALUES = {"memory.min": "0", "memory.low": str(64 * MIB), "memory.high": "248299520"}
-
-
-class Journal:
-    """The journal in memory; ``wrong``: it cannot be written."""
-
-    def __init__(self) -> None:
-        self.state = JournalState()
-        self.wrong = False
-
-    def paths(self) -> Sequence[str]:
-        return list(self.state.names)
-
-    def values_of(self, path: str) -> dict[str, str | None]:
-        return {file: self.state.files[path, file][0] for file in self.state.names.get(path, ())}
-
-    def record(self, entries: Sequence[Entry]) -> None:
-        if self.wrong:
-            raise CannotDo("no room")
-        self.state.add(entries)
-
-
-class Link:
-    """A runtime that tells what it has."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.is_connected = False
-
-    def connect(self) -> str:
-        if self.is_connected:
-            return ""
-        self.is_connected = True
-        self.world.plugin.synchronized(list(self.world.containers.values()))
-        return "registered"
-
-    def next_at(self) -> float | None:
-        return None
-
-    def close(self) -> None:
-        self.is_connected = False
-
-
-class Surface:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.summary = ""
-
-    def synced(self, summary: str) -> None:
-        self.summary = summary
-
-    def log(self, line: str, *, wrong: bool = False) -> None:
-        self.lines.append(line)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> bool:
-        self.now += seconds
-        return True
-
-
-class Once:
-    """Asks to end after so many turns."""
-
-    def __init__(self, turns: int) -> None:
-        self.turns = turns
-
-    def requested(self) -> int:
-        self.turns -= 1
-        return int(self.turns < 0)
-
-    def reload(self) -> bool:
-        return False
-
-
-class World:
-    """A plugin over a source of pods, a runtime and the files of its cgroups; those of ``fails`` cannot
-    be written."""
-
-    def __init__(self, *pods: str, writes: bool = True) -> None:
-        self.written: list[tuple[str, str, str]] = []
-        self.fails: dict[str, OSError] = {}
-        self.source = Source([kubelet_pod(name) for name in pods])
-        self.journal, self.surface, self.link = Journal(), Surface(), Link(self)
-        self.usage: dict[str, int] = {}
-        self.holds: dict[str, dict[str, str]] = {}
-        self.containers: dict[str, NriContainer] = {}
-        self.wakes = 0
-        self.planned = PlannedValues(self.wake, 0.05)
-        self.plugin = NriPlugin(self.planned, self.journal, self, self.surface.log, writes=writes)
-        parts = PluginParts(
-            self.plugin, self.planned, self.source, self.link, Clock(), self.surface
-        )
-        self.loop = PluginReconciler(parts)
-
-    def read(self, path: str, files: Iterable[str]) -> dict[str, str]:
-        found = {"memory.current": str(self.usage.get(path, 0)), **self.holds.get(path, {})}
-        return {file: found[file] for file in files if file in found}
-
-    def write(self, path: str, file: str, value: str) -> None:
-        name = path.rpartition("/")[2]
-        if name in self.fails:
-            raise self.fails[name]
-        assert self.journal.values_of(path).keys() >= {file}, "written down first"
-        self.written.append((name, file, value))
-
-    def values(self, name: str) -> dict[str, str]:
-        """What was written last."""
-        return {file: value for one, file, value in self.written if one == name}
-
-    def wake(self) -> None:
-        self.wakes += 1
-
-    def container(self, pod: str, number: int = 0, **unified: str) -> NriContainer:
-        id = f"{pod}{number}"
-        path = f"{KUBEPODS}/burstable/pod{pod}/{id}"
-        values = {file.replace("_", "."): value for file, value in unified.items()}
-        made = NriContainer(id, pod, "app", f"d/{pod}", path, "", 256 * MIB, values)
-        self.containers[id] = made
-        return made
-
-    def files(self) -> dict[tuple[str, str], str]:
-        return {
-            (path.rpartition("/")[2], file): value
-            for (path, file), (_, value) in self.journal.state.files.items()
-        }
+from tests.agent.guest.beside import MIB, PROTECT, kubelet_pod, policy
+from tests.agent.nri.world import BEGINS, VALUES, Once, World
 
 
 def test_a_new_container_gets_its_values_after_they_are_written_down() -> None:
@@ -336,7 +195,7 @@ def test_what_cannot_be_given_back_is_said_and_kept_in_the_journal() -> None:
     world.loop.turn()
     world.fails = {"a0": PermissionError(1, "Operation not permitted")}
     world.loop.run(Once(0))
-    assert len(world.files()) == 3
+    assert world.files().keys() == {("a0", "memory.low"), ("a0", "memory.high")}
     assert "qoslet release restores them" in world.surface.lines[-1]
 
 
@@ -345,8 +204,17 @@ def test_a_synchronization_forgets_what_is_gone() -> None:
     world.loop.turn()
     world.plugin.created(world.container("a"))
     world.plugin.created(world.container("b"))
+    world.gone.add(world.containers["a0"].path or "")
     world.plugin.synchronized([replace(world.containers["b0"], unified=VALUES)])
     assert {name for name, _ in world.files()} == {"b0"}
+
+
+def test_a_runtime_that_does_not_know_them_makes_no_container_forgotten() -> None:
+    world = World("a")
+    world.loop.turn()
+    world.plugin.created(world.container("a"))
+    world.plugin.synchronized([])
+    assert {name for name, _ in world.files()} == {"a0"}, "its cgroup is there"
 
 
 def test_a_source_that_fails_leaves_the_plan_as_it_was() -> None:

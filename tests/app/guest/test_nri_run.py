@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.endpoint = f"unix://{folder}/cri.sock"
         self.state = folder / "state"
         self.state.mkdir(mode=0o700)
         self.runtimes: list[FakeRuntime] = []
@@ -106,7 +108,9 @@ class Bench:
             clock.further.append(wakeup.descriptor)
             service = nri_run.PluginService(Log(self, "text"), Notifier({}), wakeup)  # type: ignore[arg-type]
             cgroups = nri_run.CgroupFiles(str(self.folder))
-            with nri_run._parts(location, nri, inputs, wakeup, cgroups, clock, service) as parts:
+            specs = nri_run.KeptByRuntime(self.endpoint, options.kubelet)
+            made = partial(nri_run._parts, location, nri, inputs, wakeup, specs)
+            with made(cgroups, clock, service) as parts:
                 PluginReconciler(parts).run(self.signals, keep=keep)
 
     def begin(self, *, keep: bool = True) -> FakeRuntime:

@@ -184,8 +184,10 @@ class NriNode:
 
     def begin(self, *options: str, command: str = "nri") -> subprocess.Popen[bytes]:
         """Start the plugin."""
-        socket = ["--nri-socket", str(self.containerd.nri_socket)] if command == "nri" else []
-        words = [sys.executable, "-m", "qoslet", command, "--mode", "protect", *socket, *options]
+        sockets = ["--nri-socket", str(self.containerd.nri_socket)]
+        sockets += ["--container-runtime-endpoint", self.containerd.endpoint]
+        words = [sys.executable, "-m", "qoslet", command, "--mode", "protect", *options]
+        words += sockets if command == "nri" else []
         words += ["--pods-from", str(self.folder / "pods.json"), *self.options]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         with self.log.open("ab") as log:

@@ -83,9 +83,11 @@ def test_v2_values_are_there_before_the_first_process_and_release_undoes_them(
     node.begin()
     node.until(lambda: not node.wrong())
     assert node.end() == 0
+    for name, (request, limit) in {"x": (48, 96), "z": (12, 48)}.items():
+        node.resize("a" if name == "x" else "b", name, request, limit)
     for pod, name in node.containers:
         assert node.value(pod, name, "memory.high") == "max", node.log.read_text()
-        assert node.value(pod, name, "memory.low") == "0"
+        assert node.value(pod, name, "memory.low") == "0", "a resize brings nothing back"
 
 
 def test_v2_the_agent_takes_values_over_and_gives_them_back(node: NriNode) -> None:

@@ -9,12 +9,14 @@ Source: containerd issue 13733.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from qoslet.agent.nri.planned_values import PlannedValues
-from qoslet.agent.nri.ports import CgroupValues, ValuesJournal
+from qoslet.agent.nri.ports import CgroupValues, KeptValues, ValuesJournal
+from qoslet.core.cgroup.accepts import same
 from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, NriUpdate, Unified
 from qoslet.core.guest.nri_values import (
     CARRIED,
@@ -47,6 +49,7 @@ class NriPlugin:
         planned: PlannedValues,
         journal: ValuesJournal,
         cgroups: CgroupValues,
+        specs: KeptValues,
         log: Callable[[str], None],
         *,
         writes: bool = True,
@@ -56,6 +59,7 @@ class NriPlugin:
         self._planned = planned
         self._journal = journal
         self._cgroups = cgroups
+        self._specs = specs
         self._log = log
         self._writes = writes
         self._lock = threading.Lock()
@@ -73,7 +77,12 @@ class NriPlugin:
         with self._lock:
             self._known = known
             self._refused.clear()
-        gone = [Removed(path, done=True) for path in self._journal.paths() if path not in paths]
+        # a runtime that is not the kubelet's does not know its containers, which are there all the same
+        gone = [
+            Removed(path, done=True)
+            for path in self._journal.paths()
+            if path not in paths and not self._cgroups.read(path, (_CURRENT,))
+        ]
         if gone:
             self._journal.record(gone)
         self._planned.wake()
@@ -124,22 +133,28 @@ class NriPlugin:
             self._journal.record([Removed(path, done=True)])
 
     def change(self, policy: GuestPolicy | None = None) -> Sequence[str]:
-        """Write what differs in containers that exist, once it is in the journal; returns a line for each
-        file that cannot be written, which is not tried again as it is. ``policy``: another one than the
-        node's. Raises QosletError where the journal cannot be written."""
-        if not self._writes:
-            return ()
+        """Write what differs in containers that exist, once it is in the journal, and have the runtime
+        keep what is given back; returns a line for what cannot be done, which is not tried again as it
+        is. ``policy``: another one than the node's. Raises QosletError where the journal cannot be
+        written."""
         found, entries = list[tuple[NriContainer, NriUpdate]](), list[Entry]()
         with self._lock:
             known = list(self._known.values())
         for one in known:
             update = self._wanted(one, policy or self._planned.policy)
+            if not self._writes:
+                update = NriUpdate(update.id, update.given_back, update.returned)
             if update.unified and self._refused.get(update.id) != update.unified:
                 entries += _entries(one, update.unified)
                 found.append((one.container, update))
         if entries:
             self._journal.record(entries)
-        return [line for container, update in found for line in self._write(container, update)]
+        lines = list[str]()
+        if self._writes:
+            lines += (
+                line for container, update in found for line in self._write(container, update)
+            )
+        return [*lines, *self._give_back([one for one in found if one[1].returned])]
 
     def _write(self, container: NriContainer, update: NriUpdate) -> list[str]:
         """Write the values of one container; what is wrong with it."""
@@ -166,6 +181,35 @@ class NriPlugin:
         if given:
             self._journal.record(given)
         return wrong
+
+    def _give_back(self, found: Sequence[tuple[NriContainer, NriUpdate]]) -> list[str]:
+        """Have the runtime keep what containers are to hold again; a line for each reason why not."""
+        if not found:
+            return []
+        failed = self._specs.give_back({update.id: update.given_back for _, update in found})
+        reasons = Counter[str]()
+        for container, update in found:
+            path, id = container.path or "", update.id
+            holds = self._cgroups.read(path, update.returned)
+            if id in failed and not self._writes:
+                self._refused[id] = update.unified
+            if id in failed:
+                # one that is not started yet has no cgroup, and is tried again
+                reasons[failed[id]] += bool(holds)
+                continue
+            given = [
+                Released(path, file)
+                for file in self._journal.values_of(path)
+                if file in update.returned
+                and (file not in holds or same(file, update.unified[file], holds[file]))
+            ]
+            if given:
+                self._journal.record(given)
+        return [
+            f"values of {count} containers come back when their resources are changed: {reason}"
+            for reason, count in reasons.items()
+            if count
+        ]
 
     def _may_set(self, container: NriContainer) -> bool:
         """Whether a container is asked about at all: without a policy that writes nothing is waited

@@ -123,15 +123,17 @@ class PluginReconciler:
         return max(0.0, min(at for at in times if at is not None) - now)
 
     def _end(self, *, keep: bool) -> None:
-        """Give back what was set, unless it is kept, and leave the runtime."""
+        """Leave the runtime, and give back what was set, unless it is kept."""
         parts = self._parts
-        if not keep:
-            self._change(GuestPolicy())
-            left = len(parts.plugin.left())
-            if left:
-                line = f"values of {left} containers are left: qoslet release restores them"
-                parts.surface.log(line, wrong=True)
+        # once no callback is under way, no container gets values any more
         parts.link.close()
+        if keep:
+            return
+        self._change(GuestPolicy())
+        left = len(parts.plugin.left())
+        if left:
+            line = f"values of {left} containers are left: qoslet release restores them"
+            parts.surface.log(line, wrong=True)
 
     def _summary(self) -> str:
         """The state in one sentence."""

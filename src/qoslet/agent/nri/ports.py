@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from qoslet.core.guest.nri_container import Unified
 from qoslet.core.reconcile.journal import Entry
 
 
@@ -30,6 +31,14 @@ class CgroupValues(Protocol):
 
     def write(self, path: str, file: str, value: str) -> None:
         """Write a file. Raises OSError."""
+
+
+class KeptValues(Protocol):
+    """What the runtime keeps of each container, and writes again whenever its resources change."""
+
+    def give_back(self, values: Mapping[str, Unified]) -> Mapping[str, str]:
+        """Have containers, by ID, hold and keep these values where the runtime keeps others of those
+        files; why each that failed has not. One that is gone has not failed."""
 
 
 class RuntimeLink(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ from qoslet.agent.nri.plugin_loop import PluginParts, PluginReconciler
 from qoslet.app.agent.service import Log, log_on_stderr
 from qoslet.app.guest.machine import location_of
 from qoslet.app.guest.run import GuestOptions, inputs_of
+from qoslet.app.node.found_node import runtime_endpoint
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
 from qoslet.host.linux.clock import Signals, WakingClock
@@ -25,8 +26,11 @@ from qoslet.host.state.folder import state_directory
 from qoslet.host.systemd.sd_notify import Notifier
 
 if TYPE_CHECKING:
+    from qoslet.agent.nri.ports import KeptValues
     from qoslet.app.guest.node_inputs import NodeInputs
+    from qoslet.app.node.found_node import KubeletOptions
     from qoslet.app.tree import TreeLocation
+    from qoslet.core.guest.nri_container import Unified
 
 
 _UNITS = (
@@ -37,10 +41,12 @@ _UNITS = (
 
 class NriOptions(Struct, frozen=True, kw_only=True):
     """What a user decides about the plugin; ``socket`` None: where runtimes listen. ``index`` orders
-    plugins, two digits."""
+    plugins, two digits. ``endpoint`` is the runtime's CRI socket, None: the kubelet's configuration
+    names it."""
 
     socket: str | None = None
     index: str = "99"
+    endpoint: str | None = None
 
 
 class Wakeup:
@@ -121,7 +127,8 @@ def run(options: GuestOptions, nri: NriOptions) -> None:
         if notifier.watchdog_seconds is not None:
             clock.longest = notifier.watchdog_seconds / 4
         service = PluginService(log, notifier, wakeup)
-        made = partial(_parts, location, nri, inputs, wakeup)
+        specs = KeptByRuntime(nri.endpoint, options.kubelet)
+        made = partial(_parts, location, nri, inputs, wakeup, specs)
         parts = rest.enter_context(made(CgroupFiles(mount), clock, service))
         PluginReconciler(parts).run(signals, keep=options.keep, seconds=options.seconds)
 
@@ -132,6 +139,7 @@ def _parts(
     nri: NriOptions,
     inputs: NodeInputs,
     wakeup: Wakeup,
+    specs: KeptValues,
     cgroups: CgroupFiles,
     clock: WakingClock,
     service: PluginService,
@@ -146,11 +154,32 @@ def _parts(
         writes = location.driver != "systemd"
         if not writes:
             service.log(_UNITS)
-        plugin = NriPlugin(planned, journal, cgroups, service.warn, writes=writes)
+        plugin = NriPlugin(planned, journal, cgroups, specs, service.warn, writes=writes)
         path = nri.socket or SOCKET
         link = NriLink(path, root, nri.index, plugin, service.warn, wakeup)
         with closing(link):
             yield PluginParts(plugin, planned, inputs, link, clock, service)
+
+
+class KeptByRuntime:
+    """Matches ``agent.nri.ports.KeptValues``: of the runtime at ``endpoint``, else of the kubelet's."""
+
+    def __init__(self, endpoint: str | None, kubelet: KubeletOptions) -> None:
+        self._endpoint = endpoint
+        self._kubelet = kubelet
+
+    def give_back(self, values: Mapping[str, Unified]) -> Mapping[str, str]:
+        """Have containers keep these values; why each that failed has not."""
+        if find_spec("grpc") is None:
+            return dict.fromkeys(values, "grpcio is not installed")
+        from qoslet.host.nri.kept_values import CriKeptValues
+
+        return CriKeptValues(self._find).give_back(values)
+
+    def _find(self) -> str:
+        if self._endpoint is None:
+            return runtime_endpoint(self._kubelet)
+        return f"unix://{self._endpoint.removeprefix('unix://')}"
 
 
 class CgroupFiles:

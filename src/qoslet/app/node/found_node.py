@@ -13,6 +13,7 @@ from qoslet.app.node.kubelet_runtime import (
     completed,
     kubelet_runtime,
     pods_of_manifests,
+    runtime_socket,
 )
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
@@ -137,6 +138,17 @@ def find_node(options: KubeletOptions) -> FoundNode:
     return FoundNode(
         process.pid, name, documents, pods, notes, runtime.uids, has_changed, ready, is_new
     )
+
+
+def runtime_endpoint(options: KubeletOptions) -> str:
+    """The socket of the runtime of the kubelet that runs here (``unix://...``). Raises CannotDo,
+    BadInput."""
+    process = chosen_kubelet(options)
+    fields = kubelet_fields(configuration(process), KubeletAnswer())
+    endpoint, path = runtime_socket(process, fields)
+    if not path:
+        raise CannotDo("not a unix socket", where=f"containerRuntimeEndpoint: {endpoint}")
+    return f"unix://{path}"
 
 
 def kubelet_fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:

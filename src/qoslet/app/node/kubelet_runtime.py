@@ -49,22 +49,30 @@ class KubeletRuntime(Struct, frozen=True):
     containers: tuple[RuntimeContainer, ...] = ()
 
 
-def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> KubeletRuntime:
-    """Ask the runtime that the kubelet's configuration names."""
+def runtime_socket(process: KubeletProcess, fields: Mapping[str, Any]) -> tuple[str, str]:
+    """The endpoint of a kubelet's runtime by its configuration, and the path of the socket as this
+    process sees it, empty where it is none."""
     named = fields.get("containerRuntimeEndpoint")
     endpoint = named if isinstance(named, str) and named else _DEFAULT
+    path = endpoint.removeprefix(_SCHEME)
+    if not path.startswith("/"):
+        return endpoint, ""
+    is_elsewhere = shares_namespace(process, "mnt") is False
+    return endpoint, f"{process.folder}/root{path}" if is_elsewhere else path
+
+
+def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> KubeletRuntime:
+    """Ask the runtime that the kubelet's configuration names."""
+    endpoint, path = runtime_socket(process, fields)
     remedy = "give --runtime"
     if find_spec("grpc") is None or find_spec("google.protobuf") is None:
         lacks = "grpcio and protobuf are not installed"
         return KubeletRuntime(
             DoctorFinding(_TOPIC, "unknown", lacks, "", f"pip install 'qoslet[cri]', or {remedy}")
         )
-    path = endpoint.removeprefix(_SCHEME)
-    if not path.startswith("/"):
+    if not path:
         value = f"{endpoint} is not a unix socket"
         return KubeletRuntime(DoctorFinding(_TOPIC, "unknown", value, "", remedy))
-    if shares_namespace(process, "mnt") is False:
-        path = f"{process.folder}/root{path}"
     if not os.path.exists(path):
         return KubeletRuntime(
             DoctorFinding(_TOPIC, "unknown", f"{endpoint} is not there", "", remedy)

@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Socket of the runtime (default: /var/run/nri/nri.sock)",
     )
     acting.add_argument(
+        "--container-runtime-endpoint",
+        metavar="SOCKET",
+        help="CRI socket, over which values are taken out of containers (default: as the kubelet has it)",
+    )
+    acting.add_argument(
         "--index",
         default="99",
         metavar="NN",
@@ -62,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
 
     if len(args.index) != 2 or not (args.index.isascii() and args.index.isdecimal()):
         raise BadInput("must be two digits", where="--index", hint="such as 99")
-    options = nri_run.NriOptions(socket=args.nri_socket, index=args.index)
+    options = nri_run.NriOptions(
+        socket=args.nri_socket, index=args.index, endpoint=args.container_runtime_endpoint
+    )
     if args.check:
         emit(f"{nri_run.check(options)}\n".encode())
         return EXIT_OK

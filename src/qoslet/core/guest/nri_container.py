@@ -43,3 +43,8 @@ class NriUpdate(Struct, frozen=True):
     id: str
     unified: Unified
     returned: frozenset[str] = frozenset()
+
+    @property
+    def given_back(self) -> Unified:
+        """The values of those files."""
+        return {file: self.unified[file] for file in sorted(self.returned)}
