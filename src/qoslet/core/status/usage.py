@@ -30,8 +30,8 @@ def share(used: float | None, limit: float | None) -> float | None:
 
 
 def usage_of(groups: Sequence[GroupRow], seconds: float | None) -> Mapping[str, PodUsage]:
-    """By container, and under the empty name the pod's, from the cgroups of one pod. Without a
-    cgroup of its own the pod uses what its containers do."""
+    """The usage of each container, by name, and of the pod under the name "", from the cgroups of one
+    pod. A pod without a cgroup of its own uses what its containers use."""
     there = [row for row in groups if row.exists]
     own = {row.container: _usage(row, seconds) for row in there}
     parts = [usage for name, usage in own.items() if name]

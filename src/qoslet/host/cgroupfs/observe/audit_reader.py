@@ -117,8 +117,8 @@ class CgroupReader:
     def _uncounted(
         self, path: str, group: _Found, found: Mapping[str, LiveCgroup]
     ) -> Collection[str]:
-        """Children that only hierarchies have whose names were not listed: there one of the others
-        lacks."""
+        """The names of children in the hierarchies that only counted them, where a child that others
+        have is missing: what made up the count has a name that no other hierarchy has."""
         names: set[str] = set()
         for point in group.counted:
             lacking = self._trees[point][0]
