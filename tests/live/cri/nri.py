@@ -32,6 +32,8 @@ Resources = dict[str, tuple[int, int]]
 class NriNode:
     """Pods with their cgroups below a root of their own. Files of cgroup v2."""
 
+    driver = "cgroupfs"
+
     def __init__(self, folder: Path, containerd: Containerd) -> None:
         self.folder = folder
         self.containerd = containerd
@@ -55,7 +57,7 @@ class NriNode:
         version = self.containerd.version.partition("~")[0]
         return [
             *("--kubernetes", "1.36", "--runtime", f"containerd-{version}+runc-1.1.15"),
-            *("--cgroup-driver", "cgroupfs", "--cgroup-root", self.root, "--memory-qos", "qoslet"),
+            *("--cgroup-driver", self.driver, "--cgroup-root", self.root, "--memory-qos", "qoslet"),
             *("--memory-throttling-factor", "0.9"),
         ]
 
@@ -103,20 +105,24 @@ class NriNode:
     def kubepods(self, pod: str) -> str:
         return f"{self.root}/kubepods/burstable/pod{pod}"
 
-    def begin_pod(self, name: str) -> None:
-        """Its cgroup, as a kubelet makes it, and its sandbox."""
+    def make_cgroup(self, pod: str) -> str:
+        """The cgroup of a pod, as a kubelet makes it; how the runtime is told of it."""
         path = self.mount
-        for part in self.kubepods(name)[1:].split("/"):
+        for part in self.kubepods(pod)[1:].split("/"):
             (path / "cgroup.subtree_control").write_text("+cpuset +cpu +memory +pids")
             path /= part
             path.mkdir(exist_ok=True)
         (path / "cgroup.subtree_control").write_text("+cpuset +cpu +memory +pids")
+        return self.kubepods(pod)
+
+    def begin_pod(self, name: str) -> None:
+        """Its cgroup and its sandbox."""
         namespaces = pb.NamespaceOption(network=pb.NODE)
         config = pb.PodSandboxConfig(
             metadata=pb.PodSandboxMetadata(name=name, uid=name, namespace="d"),
             log_directory=str(self.folder),
             linux=pb.LinuxPodSandboxConfig(
-                cgroup_parent=self.kubepods(name),
+                cgroup_parent=self.make_cgroup(name),
                 security_context=pb.LinuxSandboxSecurityContext(namespace_options=namespaces),
             ),
         )
@@ -165,8 +171,12 @@ class NriNode:
         self.call("RemoveContainer", pb.RemoveContainerRequest(container_id=id), pb.Empty)
 
     def value(self, pod: str, name: str, file: str) -> str:
-        path = self.mount / self.kubepods(pod)[1:] / self.containers[pod, name] / file
-        return path.read_text().strip()
+        leaf = self.leaf(self.containers[pod, name])
+        return (self.mount / self.kubepods(pod)[1:] / leaf / file).read_text().strip()
+
+    def leaf(self, id: str) -> str:
+        """The last part of a container's cgroup."""
+        return id
 
     def wrong(self) -> list[str]:
         """Each value that is not as planned."""
@@ -223,10 +233,39 @@ class NriNode:
             self.call("RemovePodSandbox", request, pb.Empty)
         self._loop.run(self._calls.close())
         self._loop.close()
+        self.remove_cgroups()
+
+    def remove_cgroups(self) -> None:
+        """The cgroups of pods, and what qoslet knew of them."""
         place = self.mount / self.root[1:]
         for folder, _, _ in os.walk(place, topdown=False):
             os.rmdir(folder)
         shutil.rmtree(f"/run/qoslet/{self.root[1:]}%2Fkubepods", ignore_errors=True)
+
+
+class SystemdNode(NriNode):
+    """The same where systemd makes the cgroups, below a slice of its own."""
+
+    driver = "systemd"
+
+    def __init__(self, folder: Path, containerd: Containerd) -> None:
+        super().__init__(folder, containerd)
+        self.root = f"/qosletnri{os.getpid()}"
+
+    def kubepods(self, pod: str) -> str:
+        names = [self.root[1:], "kubepods", "burstable", f"pod{pod}"]
+        return "".join(f"/{'-'.join(names[: end + 1])}.slice" for end in range(len(names)))
+
+    def make_cgroup(self, pod: str) -> str:
+        return self.kubepods(pod).rpartition("/")[2]
+
+    def leaf(self, id: str) -> str:
+        return f"cri-containerd-{id}.scope"
+
+    def remove_cgroups(self) -> None:
+        subprocess.run(["systemctl", "stop", f"{self.root[1:]}.slice"], check=True, timeout=60)
+        for place in Path("/run/qoslet").glob(f"{self.root[1:]}*"):
+            shutil.rmtree(place)
 
 
 def _described(name: str, memory: tuple[int, int]) -> dict[str, Any]:

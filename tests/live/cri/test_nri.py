@@ -17,7 +17,7 @@ import pytest
 from tests.cli.fixtures import run
 from tests.live.agent.agents import SLOW
 from tests.live.cri.containerd import Containerd, need_containerd
-from tests.live.cri.nri import NriNode
+from tests.live.cri.nri import NriNode, SystemdNode
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1800)]
 
@@ -112,6 +112,50 @@ def test_v2_the_agent_takes_values_over_and_gives_them_back(node: NriNode) -> No
         assert agent.wait(60 * SLOW) == 0, node.log.read_text()
     assert node.value("a", "x", "memory.high") == "max"
     assert node.value("a", "x", "memory.low") == "0"
+
+
+def test_v2_with_the_systemd_driver_plugin_and_agent_agree(v2: None, tmp_path: Path) -> None:
+    need_containerd()
+    if not Path("/run/systemd/system").exists():
+        pytest.skip("systemd is not PID 1 here")
+    with Containerd(tmp_path / "c", systemd=True, nri=True) as containerd:
+        if not containerd.nri_socket.exists():
+            pytest.skip(f"containerd {containerd.version} has no NRI")
+        node = SystemdNode(tmp_path, containerd)
+        try:
+            _plugin_beside_agent(node)
+        finally:
+            node.clean()
+
+
+def _plugin_beside_agent(node: SystemdNode) -> None:
+    """From the first container to the end of both; a resize brings nothing back."""
+    node.pods = {"a": {"x": (16, 64), "y": (24, 48)}}
+    node.publish()
+    node.begin()
+    node.until(lambda: node.registrations() == 1)
+    node.begin_pod("a")
+    node.create("a", "x")
+    assert node.wrong() == [], "set at creation, not after"
+    node.end(signal.SIGKILL)
+    node.create("a", "y")
+    assert len(node.wrong()) == 2, "without a plugin nothing is set"
+    node.publish()
+    agent = node.begin("--interval", "1", command="agent")
+    try:
+        node.until(lambda: not node.wrong(), 60)
+        node.begin()
+        node.until(lambda: node.registrations() == 2)
+        node.resize("a", "x", 32, 128)
+        node.until(lambda: not node.wrong())
+    finally:
+        agent.terminate()
+        assert agent.wait(60 * SLOW) == 0, node.log.read_text()
+    assert node.end() == 0
+    for name in ("x", "y"):
+        node.resize("a", name, 20, 96)
+        assert node.value("a", name, "memory.high") == "max", node.log.read_text()
+        assert node.value("a", name, "memory.low") == "0"
 
 
 def test_v2_no_container_is_refused_while_the_plugin_is_killed_late_and_restarted(
