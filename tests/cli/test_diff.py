@@ -155,3 +155,13 @@ def test_what_was_taken_from_the_machine_is_said_once(tmp_path: Path) -> None:
     done = run("diff", *options, "--to", "pod-max-pids=9", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("taken from this machine") == 1
+
+
+def test_a_change_without_effect_says_why(tmp_path: Path) -> None:
+    (tmp_path / "pods.yaml").write_text(PODS)
+    options = ("--hierarchy", "v1", "--kubernetes", "1.34", "--rehearse", "memory-qos")
+    done = run("diff", "pods.yaml", *options, folder=tmp_path, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("no difference\n")
+    assert "new warnings\n" in done.stdout
+    assert "Memory QoS has no effect on cgroup v1" in done.stdout

@@ -11,6 +11,7 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "memory.guard.overrides"): "a plain name of held",
     ("PodStates", "memory.groups[].unknown"): "what cgroup v1 does not tell",
     ("Config", "fields[].sources"): "the entries of a value have several sources",
+    ("Diff", "problems"): "warnings that only the second side has",
     ("PodStates", "items[].controller"): "what ps deployment/web is compared with",
     ("Plan", "node.assumed"): "what is assumed of a described machine",
     ("Explanation", "node.assumed"): "the same",

@@ -48,7 +48,7 @@ def files(cgroup: Cgroup) -> dict[str, str]:
 def test_a_plan_does_not_differ_from_itself(node: Node, found: list[Pod]) -> None:
     made = plan(found, node)
     same = diff(made, plan(found, node))
-    assert (same.changes, same.shares, same.hints) == ((), (), ())
+    assert (same.changes, same.shares, same.hints, same.warnings) == ((), (), (), ())
     assert not same.above("none")
 
 
@@ -75,6 +75,11 @@ def test_every_value_that_differs_is_named_and_no_other(
         told.append((key_of(change.cgroup, root), change.file))
     assert len(told) == len(set(told))
     assert set(told) == wanted
+    known = {(row.where, row.message) for row in before.problems}
+    new = [row for row in after.problems if (row.where, row.message) not in known]
+    assert [row for row in new if row.severity == "warning"] == list(answer.warnings)
+    errors = [row for row in answer.changes if row.aspect == "stands"]
+    assert len([row for row in new if row.severity == "error"]) == len(errors)
 
 
 @settings(max_examples=100, deadline=None)

@@ -70,13 +70,15 @@ class Share(Struct, frozen=True):
 
 
 class Diff(Struct, frozen=True):
-    """What differs between two plans, in the order of the first."""
+    """What differs between two plans, in the order of the first. ``warnings`` are those that only
+    the second has; its errors are among ``changes``."""
 
     before: Plan
     after: Plan
     changes: tuple[Change, ...]
     shares: tuple[Share, ...]
     hints: tuple[WorkloadHint, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def worse(self) -> int:
@@ -99,7 +101,7 @@ class Diff(Struct, frozen=True):
 
 
 def diff(before: Plan, after: Plan) -> Diff:
-    """Every value in which two plans differ, and every error that only the second has."""
+    """Every value in which two plans differ, and every error and warning that only the second has."""
     found = pairs(before, after)
     left, right = cpu_shares(before), cpu_shares(after)
     changes = list(new_errors(before, after))
@@ -109,17 +111,24 @@ def diff(before: Plan, after: Plan) -> Diff:
         changes += changes_of(pair, share)
         if share is not None and pair.cgroup.pod is not None and share.direction != "same":
             shares.append(share)
-    return Diff(before, after, tuple(changes), tuple(shares), tuple(hints(before, after)))
+    warnings = tuple(_new_rows(before, after, "warning"))
+    return Diff(before, after, tuple(changes), tuple(shares), tuple(hints(before, after)), warnings)
 
 
 def new_errors(before: Plan, after: Plan) -> Iterator[Change]:
     """The errors that only the second plan has."""
+    for row in _new_rows(before, after, "error"):
+        hint = f" ({row.hint})" if row.hint else ""
+        meaning = f"{row.where}: {row.message}{hint}"
+        yield Change("/", None, None, None, None, "error", "worse", "stands", meaning)
+
+
+def _new_rows(before: Plan, after: Plan, severity: Severity) -> Iterator[Problem]:
+    """The rows of that severity that only the second plan has."""
     known = {_told(row) for row in before.problems}
     for row in after.problems:
-        if row.severity == "error" and _told(row) not in known:
-            hint = f" ({row.hint})" if row.hint else ""
-            meaning = f"{row.where}: {row.message}{hint}"
-            yield Change("/", None, None, None, None, "error", "worse", "stands", meaning)
+        if row.severity == severity and _told(row) not in known:
+            yield row
 
 
 def _told(row: Problem) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.render.documents.plan import API_VERSION, Document, node_block
+from qoslet.render.documents.plan import API_VERSION, Document, node_block, problem_row
 
 if TYPE_CHECKING:
     from qoslet.core.diff.diff import Change, Diff, Share
@@ -34,6 +34,7 @@ def diff_document(diff: Diff) -> Document:
             }
             for hint in diff.hints
         ],
+        "problems": [problem_row(row) for row in diff.warnings],
     }
 
 

@@ -43,6 +43,7 @@ def draw(diff: Diff, terminal: Terminal, verbose: bool) -> list[str]:
         if lines:
             drawn += ["", terminal.paint(title, "bold"), *_section(lines, terminal, verbose)]
     drawn += _hints(diff, terminal)
+    drawn += _warnings(diff, terminal, verbose)
     if verbose:
         drawn += _files(diff, terminal)
     elif silent := sum(_is_silent(change) for change in diff.changes):
@@ -149,6 +150,20 @@ def _hints(diff: Diff, terminal: Terminal) -> Iterator[str]:
         yield terminal.paint("programs", "bold")
     for text in sorted(said):
         yield from wrap(printable(text), terminal.width - 4, "  ")
+
+
+def _warnings(diff: Diff, terminal: Terminal, verbose: bool) -> Iterator[str]:
+    """What the plan of the second side warns of, and that of the first does not."""
+    if not diff.warnings:
+        return
+    yield ""
+    yield terminal.paint("new warnings", "bold")
+    shown = diff.warnings if verbose else diff.warnings[:ROWS]
+    for row in shown:
+        hint = f" ({row.hint})" if row.hint else ""
+        yield from wrap(printable(f"{row.where}: {row.message}{hint}"), terminal.width - 4, "  ")
+    if len(diff.warnings) > len(shown):
+        yield f"  and {len(diff.warnings) - len(shown)} more: -v lists them"
 
 
 def _files(diff: Diff, terminal: Terminal) -> Iterator[str]:

@@ -83,6 +83,15 @@ class DiffHint(TypedDict):
     message: str
 
 
+class DiffProblem(TypedDict):
+    """``DiffProblem`` in the document."""
+
+    severity: Literal["error", "warning", "info"]
+    where: str
+    message: str
+    hint: str
+
+
 class DiffDocumentSummary(TypedDict):
     """``DiffDocumentSummary`` in the document."""
 
@@ -104,3 +113,4 @@ class DiffDocument(_DiffDocumentKeywords):
     summary: DiffDocumentSummary
     shares: list[DiffShare]
     hints: list[DiffHint]
+    problems: list[DiffProblem]
