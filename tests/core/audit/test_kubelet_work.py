@@ -66,6 +66,29 @@ def test_a_kubelet_that_has_just_started_updates_its_qos_cgroups(
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("work", "verdict"),
+    [
+        (KubeletWork(is_new=True), "pending"),
+        (KubeletWork(has_changed=True), "drift"),
+        (KubeletWork(), "drift"),
+    ],
+)
+def test_limits_of_huge_pages_that_a_start_writes_are_pending_until_a_qos_update(
+    tmp_path: Path, work: KubeletWork, verdict: str
+) -> None:
+    # of a kubelet 1.36.2 with the systemd driver, in its first minute
+    plan = plan_of(str(tmp_path), "v2", "systemd", "1.36")
+    live, path = tree_of(plan), "/kubepods.slice"
+    files = [one for one in live.cgroups[path].values if one.startswith("hugetlb.")]
+    assert files
+    group = live.cgroups[path]
+    zero = replace(group, values={**group.values, **dict.fromkeys(files, "0")})
+    report = look(plan, replace(live, cgroups={**live.cgroups, path: zero}))
+    after = without_kubelet_work(report, work)
+    assert [(one.file, one.verdict) for one in after.findings] == [(f, verdict) for f in files]
+
+
 @pytest.mark.parametrize(("has_changed", "verdict"), [(True, "pending"), (False, "drift")])
 def test_a_pod_that_changed_counts_as_it_was_a_moment_longer(
     tmp_path: Path, has_changed: bool, verdict: str

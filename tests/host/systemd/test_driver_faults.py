@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from dbus_fast import Variant
 
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.reconcile.journal import Entry
@@ -285,6 +286,23 @@ def test_memory_oom_group_of_somebody_else_stays_as_it_was(bench: Bench, had: st
         good(driver.perform(sets(OTHER, memory_max=value)))
         assert bench.text(OTHER, "memory.max") == value
         assert bench.text(OTHER, "memory.oom.group") == had
+
+
+def test_memory_oom_group_of_somebody_elses_scope_is_written_to_its_file(bench: Bench) -> None:
+    # runtimes of a kubelet write the file; systemd 253 and newer set it only at creation
+    given = [["Slice", Variant("s", "system.slice")]]
+    call = ("StartTransientUnit", "ssa(sv)a(sa(sv))")
+    tell(bench, *call, "system.slice", "replace", [], [])
+    tell(bench, *call, "cri-1.scope", "replace", given, [])
+    scope = f"{OTHER}/cri-1.scope"
+    driver = bench.driver()
+    driver.others.add(scope)
+    for value, limit in (("1", "8192"), ("0", "12288")):
+        group = Step("set", scope, "memory.oom.group", value)
+        good(driver.perform([*sets(scope, memory_max=limit), group]))
+        assert bench.text(scope, "memory.oom.group") == value
+    good(driver.perform(sets(scope, memory_max="16384")))
+    assert bench.text(scope, "memory.oom.group") == "0"
 
 
 def test_a_group_of_somebody_else_without_a_unit_is_refused(bench: Bench) -> None:

@@ -23,6 +23,9 @@ _SUMS = (
     "memory.limit_in_bytes",
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
+_PAGES = "hugetlb."
+"""Limits that a kubelet's start writes to kubepods, and its next QoS update takes away. Source:
+kubelet cm/node_container_manager_linux.go, qos_container_manager_linux.go setHugePagesUnbounded."""
 _STARTED = "the kubelet started less than a minute ago and updates it within the next"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _UNKNOWN = "the pods of the node could not be read since"
@@ -66,6 +69,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             )
         elif why and is_sum(one.name.rpartition("/")[2], one.file) and one.verdict in _OFF:
             findings.append(_pending(one, why))
+        elif work.is_new and _is_unbounded(one):
+            findings.append(_pending(one, _STARTED))
         elif work.lacks_pods and _is_whole(one):
             findings.append(_pending(one, _UNKNOWN))
         else:
@@ -76,6 +81,12 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
 def is_sum(leaf: str, file: str | None) -> bool:
     """Whether a value of a cgroup, by the last part of its abstract name, comes from all pods."""
     return leaf in _QOS and file in _SUMS
+
+
+def _is_unbounded(one: Finding) -> bool:
+    """Whether it is a limit of huge pages that a QoS update takes away."""
+    leaf, file = one.name.rpartition("/")[2], one.file or ""
+    return leaf == "kubepods" and file.startswith(_PAGES) and one.verdict in _OFF
 
 
 def _pending(one: Finding, why: str) -> Finding:

@@ -314,7 +314,8 @@ class UnitDriver(Cgroupfs):
 
     def _write(self, path: str, step: Step) -> None:
         """A value that no property carries. Raises ``CgroupError``, OSError."""
-        if self._values.fixed(step):
+        # the scope of another manager: that one writes the file, too
+        if self._values.fixed(step) and path not in self.others:
             if self._unlike(step) is not None:
                 raise CgroupError(
                     f"{path}/{step.file}: systemd sets this only when the scope is created; restart the container"
