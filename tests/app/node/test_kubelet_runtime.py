@@ -118,6 +118,24 @@ def test_a_pod_that_the_kubelet_no_longer_names_has_ended(
     assert found.has_changed is not named
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_pod_is_not_ready_while_its_status_names_a_container_that_has_ended(
+    tmp_path: Path, server: CriServer, runs: bool
+) -> None:
+    for name in ("a", "b"):
+        box(server, name, f"uid-{name}")
+    container(server, "c" * 64, "uid-a", "app", 1)
+    container(server, ID, "uid-b", "app", 1, running=runs)
+    listed = json.loads(pods("a", "b"))
+    for pod, id in zip(listed["items"], ("c" * 64, ID), strict=True):
+        row = {"name": "app", "containerID": f"containerd://{id}", "state": {"running": {}}}
+        ended = {"name": "old", "containerID": "containerd://1", "state": {"terminated": {}}}
+        pod["status"] |= {"containerStatuses": [row], "initContainerStatuses": [ended]}
+    with kubelet_port({"/pods": json.dumps(listed).encode(), "/metrics": METRICS}) as (number, _):
+        found = look(tmp_path, server, f"readOnlyPort: {number}\n")
+    assert sorted(found.ready or ()) == ["uid-a", "uid-b"][: 1 + runs]
+
+
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd}\nspec: {containers: [{name: app, image: a}]}\n"
 
 

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.audit.kubelet_work import KubeletWork, without_kubelet_work
-from qoslet.core.audit.live import LiveTree
-from tests.core.audit.trees import added, look, plan_of, tree_of, without
+from qoslet.core.audit.live import SUBTREE, LiveTree
+from tests.core.audit.trees import added, look, plan_of, tree_of, without, written
 
 UID = "0000dead-1111-2222-3333-444444444444"
 SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
@@ -113,6 +113,30 @@ def test_a_pod_without_a_sandbox_is_being_started(
     ready = None if is_ready is None else frozenset([pod.pod.uid] if is_ready else [])
     after = without_kubelet_work(report, KubeletWork(ready=ready))
     assert [(one.verdict, one.path) for one in after.findings] == [(verdict, pod.path)]
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_pod_whose_containers_the_runtime_does_not_run_is_being_started_again(
+    tmp_path: Path, driver: str, is_ready: bool
+) -> None:
+    # beside a kubelet 1.36.2 that made sandboxes anew after a restart of containerd
+    plan = plan_of(str(tmp_path), "v2", driver, "1.36")
+    one = next(one for one in plan.cgroups if one.level == "container" and one.path)
+    assert one.pod is not None
+    assert one.path is not None
+    pod = one.path.rpartition("/")[0]
+    live = without(tree_of(plan), one.path)
+    live = added(live, f"{pod}/{'f' * 64}", processes=1, pids=(70,))
+    live = written(live, pod, SUBTREE, "hugetlb")
+    report = look(plan, live)
+    uids = frozenset([one.pod.uid] if is_ready else ["another"])
+    after = without_kubelet_work(report, KubeletWork(ready=uids))
+    wanted = {("missing", one.path), ("controller", pod), ("foreign", f"{pod}/{'f' * 64}")}
+    assert wanted <= {(one.verdict, one.path) for one in report.findings}
+    there = {(one.verdict, one.path) for one in after.findings}
+    assert there >= (wanted if is_ready else {("pending", path) for _, path in wanted})
+    assert is_ready or not any(one.counts for one in after.findings if one.file in (None, SUBTREE))
 
 
 def test_what_follows_from_pods_that_were_not_read_is_pending(tmp_path: Path) -> None:

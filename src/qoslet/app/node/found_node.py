@@ -18,6 +18,7 @@ from qoslet.app.node.kubelet_runtime import (
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.sources import KUBELET_API
+from qoslet.core.node.running_kubelet.containers import restarting
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.versions.kubernetes import NEWEST
 from qoslet.errors import BadInput, CannotDo
@@ -72,7 +73,8 @@ class FoundNode(Struct, frozen=True):
     """Whether a pod ended or was resized within the last minute: QoS cgroups may still count it as it
     was."""
     ready: frozenset[str] | None = None
-    """UIDs of those that are ready; None where the runtime cannot be asked."""
+    """UIDs of those that are ready, with all containers that run by the pods' statuses; None where the
+    runtime cannot be asked."""
     is_new: bool = False
     """Whether the kubelet has just started, so that its first QoS update may be to come."""
 
@@ -134,7 +136,10 @@ def find_node(options: KubeletOptions) -> FoundNode:
     )
     age = age_seconds(process)
     is_new = age is not None and age < QOS_UPDATE_SECONDS
-    ready = frozenset(one.uid for one in runtime.sandboxes) if runtime.is_asked else None
+    ready = None
+    if runtime.is_asked:
+        ready = frozenset(one.uid for one in runtime.sandboxes)
+        ready -= restarting(pods[1], runtime.containers) if pods is not None else frozenset()
     return FoundNode(
         process.pid, name, documents, pods, notes, runtime.uids, has_changed, ready, is_new
     )

@@ -35,7 +35,8 @@ _QOS = ("kubepods", "burstable", "besteffort")
 
 class KubeletWork(Struct, frozen=True):
     """What is known of a kubelet's work. ``running`` are UIDs of the pods that the runtime still has;
-    ``ready`` of those that have a sandbox, None where that is not known; ``is_new``: it has just
+    ``ready`` of those that have a sandbox and the containers that their statuses name, None where
+    that is not known; ``is_new``: it has just
     started; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
     pods could not be read since."""
 
@@ -99,13 +100,25 @@ def _is_whole(one: Finding) -> bool:
 
 
 def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
-    """The finding, pending where it is the cgroup of a pod that no sandbox runs of."""
-    leaf = one.path.rpartition("/")[2]
-    if one.verdict != "missing" or one.file is not None or one.pod is None or "pod" not in leaf:
+    """The finding, pending where it is of a pod that lacks its sandbox or a container: a cgroup that
+    is not there yet, or one that no status names yet, or controllers that systemd takes from a pod
+    without containers."""
+    uid = _pod_uid(one)
+    if ready is None or one.pod is None or not uid or uid in _plain(ready):
         return one
-    if ready is None or one.container is not None or _uid(one) in _plain(ready):
-        return one
-    return _pending(one, "the runtime has no sandbox of it, as while the kubelet starts a pod")
+    if (one.verdict in ("missing", "foreign") and _is_whole(one)) or one.verdict == "controller":
+        why = "the runtime does not run what its status names, as while the kubelet starts it"
+        return _pending(one, why)
+    return one
+
+
+def _pod_uid(finding: Finding) -> str:
+    """The UID in the name of the pod's cgroup that a finding is about, or in; empty without one."""
+    for part in reversed(finding.path.split("/")):
+        before, word, after = part.removesuffix(SLICE).rpartition("pod")
+        if word and (not before or before.endswith("-")):
+            return after.replace("_", "-")
+    return ""
 
 
 def _plain(uids: frozenset[str]) -> set[str]:

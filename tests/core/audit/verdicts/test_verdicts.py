@@ -219,6 +219,28 @@ def test_rounding_is_harmless(folder: str) -> None:
     assert sole(plan, written(live, cgroup.path or "", "cpu.max", "1600 100000")).verdict == "drift"
 
 
+@pytest.mark.parametrize(("percent", "verdict"), [("20ms", "rounding"), ("770ms", "latent")])
+def test_a_rounded_file_says_nothing_of_a_property_that_differs(
+    folder: str, percent: str, verdict: str
+) -> None:
+    # a container of a kubelet 1.36.2 after a daemon-reload, then with CPUQuota=77% behind its file
+    plan = plan_of(folder, "v2", "systemd")
+    cgroup, setting = next(
+        (one, s) for one in plan.cgroups for s in one.settings if s.file == "cpu.max" and one.path
+    )
+    planned = replace(setting, value="1500 100000", effective=None)
+    settings = tuple(planned if s is setting else s for s in cgroup.settings)
+    cgroups = [replace(one, settings=settings) if one is cgroup else one for one in plan.cgroups]
+    plan = replace(plan, cgroups=tuple(cgroups))
+    live = written(tree_of(plan), cgroup.path or "", "cpu.max", "2000 100000")
+    units = units_of(plan, live)
+    unit = cgroup.unit or ""
+    units[unit] = {**units[unit], "CPUQuotaPerSecUSec": percent}
+    found = sole(plan, live, units=units)
+    assert (found.verdict, found.found, found.property_text) == (verdict, "2000 100000", percent)
+    assert "without systemd" not in found.hint
+
+
 def test_what_could_not_be_read_is_no_finding(folder: str) -> None:
     plan = plan_of(folder)
     live = tree_of(plan)

@@ -67,20 +67,22 @@ class Values:
         expected = wanted(file, setting.value, period, self._hierarchy, self._version)
         known = text is not None and expected is not None
         off = known and not agrees(self._name(file), text or "", expected or "", self._page)
-        if found == setting.applied or same(file, setting.applied, found, self._page):
-            if off:
-                yield self._about(
-                    "latent", cgroup, setting, live, found, text,
-                    f"{file} is {found} as planned, but systemd has {self._name(file)}={text}: "
-                    "a daemon-reload writes that",
-                )  # fmt: skip
+        is_planned = found == setting.applied or same(file, setting.applied, found, self._page)
+        if off and (is_planned or self._is_rounded(setting, found, period)):
+            yield self._about(
+                "latent", cgroup, setting, live, found, text,
+                f"{file} is {found} as planned, but systemd has {self._name(file)}={text}: "
+                "a daemon-reload writes that",
+            )  # fmt: skip
+            return
+        if is_planned:
             return
         verdict, message = self._verdict(cgroup, setting, found, period)
         if verdict == "stale" and known and not off:
             # whatever leaves a value leaves it in the property, too
             verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
-        yield self._with_unit(finding, off, known)
+        yield self._with_unit(finding, off, known and verdict != "rounding")
 
     def _machine_lacks(self, file: str) -> bool:
         """Whether the machine has no such file: kubelets write what it has. Page sizes of others are
@@ -93,7 +95,7 @@ class Values:
     ) -> tuple[Verdict, str]:
         """Why a planned value differs."""
         file, plain = setting.file, f"{setting.file} is {found}, planned {setting.applied}"
-        if differs_by_rounding(setting, found, self._context.node, period):
+        if self._is_rounded(setting, found, period):
             return "rounding", f"{plain}: the same value, rounded otherwise"
         level = self._context.level(cgroup)
         cleared = same(file, setting.value, released(file, self._hierarchy) or "", self._page)
@@ -113,6 +115,10 @@ class Values:
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
         return "drift", plain
+
+    def _is_rounded(self, setting: Setting, found: str, period: int) -> bool:
+        """Whether a value is the planned one, rounded otherwise."""
+        return differs_by_rounding(setting, found, self._context.node, period)
 
     def _left_by(self, row: LeftBehind) -> str:
         """What left a value, and what clears it."""

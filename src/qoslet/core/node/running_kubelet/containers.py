@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from qoslet.core.node.command_line.parse import Document
@@ -35,6 +36,64 @@ class RuntimeContainer(Struct, frozen=True):
     uid: str
     name: str
     running: bool
+
+
+class _State(Struct):
+    running: object = None
+
+
+class _Container(Struct):
+    containerID: str | None = None  # noqa: N815
+    state: _State | None = None
+
+
+class _Status(Struct):
+    containerStatuses: list[_Container] | None = None  # noqa: N815
+    initContainerStatuses: list[_Container] | None = None  # noqa: N815
+    ephemeralContainerStatuses: list[_Container] | None = None  # noqa: N815
+
+
+class _Metadata(Struct):
+    uid: str = ""
+
+
+class _Pod(Struct):
+    metadata: _Metadata | None = None
+    status: _Status | None = None
+
+
+class _PodList(Struct):
+    items: list[_Pod] | None = None
+
+
+def restarting(pods: bytes, containers: Iterable[RuntimeContainer]) -> frozenset[str]:
+    """UIDs of the pods of a PodList whose statuses say that a container runs which the runtime no
+    longer runs: their kubelet starts it again. None where the list cannot be read."""
+    try:
+        found = msgspec.json.decode(pods, type=_PodList)
+    except msgspec.DecodeError:
+        return frozenset()
+    running = {one.id for one in containers if one.running}
+    return frozenset(
+        pod.metadata.uid
+        for pod in found.items or ()
+        if pod.metadata is not None and pod.status is not None and not _named(pod.status) <= running
+    )
+
+
+def _named(status: _Status) -> set[str]:
+    """The IDs of the containers that run by a status."""
+    lists = (
+        status.containerStatuses,
+        status.initContainerStatuses,
+        status.ephemeralContainerStatuses,
+    )
+    return {
+        one.containerID.rpartition("/")[2]
+        for rows in lists
+        for one in rows or ()
+        if one.containerID and one.state is not None and one.state.running is not None
+    }
 
 
 def with_container_ids(
