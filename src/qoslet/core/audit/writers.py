@@ -20,6 +20,7 @@ _WRITERS = {
 }
 _ROOT = "a process with root's rights that wrote the file"
 _SYSTEMD = "systemd, with systemctl set-property or a drop-in of the unit"
+_OOM_POLICY = "systemd, which writes what the unit's OOMPolicy says with each property of the unit"
 
 
 class Ownership(Struct, frozen=True):
@@ -53,6 +54,8 @@ def _ownership(level: Level, file: str, minor: int, unit: bool, hierarchy: str) 
     may_have = [_ROOT]
     if unit and property_of(file, hierarchy, None) is not None:
         may_have.append(_SYSTEMD)
+    elif unit and file == "memory.oom.group":
+        may_have.append(_OOM_POLICY)
     if row is not None:
         may_have.append(f"{row.writer}, {row.when}")
     writer = None if row is None else _WRITERS.get(row.writer, row.writer)

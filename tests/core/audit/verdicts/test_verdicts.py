@@ -219,6 +219,16 @@ def test_rounding_is_harmless(folder: str) -> None:
     assert sole(plan, written(live, cgroup.path or "", "cpu.max", "1600 100000")).verdict == "drift"
 
 
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+def test_memory_oom_group_may_be_a_by_effect_of_a_property(folder: str, driver: str) -> None:
+    # beside a kubelet 1.36.2: 12 containers after systemctl set-property of other values
+    plan = plan_of(folder, "v2", driver)
+    path = first(plan, "container").path or ""
+    found = sole(plan, written(tree_of(plan), path, "memory.oom.group", "0"))
+    assert (found.verdict, found.found) == ("drift", "0")
+    assert any("OOMPolicy" in one for one in found.may_have) is (driver == "systemd")
+
+
 @pytest.mark.parametrize(("percent", "verdict"), [("20ms", "rounding"), ("770ms", "latent")])
 def test_a_rounded_file_says_nothing_of_a_property_that_differs(
     folder: str, percent: str, verdict: str
