@@ -27,6 +27,7 @@ COMPONENTS: dict[str, Use] = {
     "api-source": "api",
     "kubelet-before-1.33": "kubelet-before-1.33",
     "evict": "evict",
+    "node-condition": "node-condition",
 }
 
 
@@ -54,6 +55,11 @@ def rules(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, tuple[str
                 local = {one.resource for one in RIGHTS if one.namespace and one.use not in USERS}
                 assert all((name in local) == (scope == "Role") for name in names)
     return found
+
+
+def rbac(name: str) -> dict[str, bool]:
+    """The chart's values of rights, with one of them."""
+    return dict.fromkeys(("api", "nodesProxy", "evict", "nodeCondition"), False) | {name: True}
 
 
 def pod_spec(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
@@ -86,9 +92,10 @@ def test_every_right_of_the_agent_is_granted_by_a_component() -> None:
         ({"nri": True}, ("nri",)),
         ({"nri": True, "mode": "release"}, ("nri", "release")),
         ({"nri": True, "mode": "release"}, ("release",)),
-        ({"rbac": {"api": True, "nodesProxy": False, "evict": False}}, ("api-source",)),
-        ({"rbac": {"api": False, "nodesProxy": True, "evict": False}}, ("kubelet-before-1.33",)),
-        ({"rbac": {"api": False, "nodesProxy": False, "evict": True}}, ("evict",)),
+        ({"rbac": rbac("api")}, ("api-source",)),
+        ({"rbac": rbac("nodesProxy")}, ("kubelet-before-1.33",)),
+        ({"rbac": rbac("evict")}, ("evict",)),
+        ({"rbac": rbac("nodeCondition")}, ("node-condition",)),
     ],
 )
 def test_chart_and_base_are_the_same(values: dict[str, Any], components: tuple[str, ...]) -> None:

@@ -12,8 +12,8 @@ kubernetes_validate: Any = pytest.importorskip(
     "kubernetes_validate", reason="kubernetes-validate is not installed: make test installs it"
 )
 RELEASES = ("1.30", "1.33", "1.36")
-ALL = ("api-source", "kubelet-before-1.33", "evict", "monitoring")
-RIGHTS = {"api": True, "nodesProxy": True, "evict": True}
+ALL = ("api-source", "kubelet-before-1.33", "evict", "node-condition", "monitoring")
+RIGHTS = {"api": True, "nodesProxy": True, "evict": True, "nodeCondition": True}
 CUSTOM = "monitoring.coreos.com/v1"
 
 
@@ -31,6 +31,7 @@ def checked(objects: Objects, release: str) -> int:
 def test_everything_is_valid(release: str) -> None:
     assert checked(kustomized(), release) == 7
     assert checked(kustomized(*ALL, "release"), release) > 12
+    assert checked(kustomized("nri"), release) == 7
     assert checked(chart(), release) == 7
     assert checked(chart(mode="release"), release) == 6
     assert checked(chart(monitoring=True, rbac=RIGHTS), release) > 12

@@ -26,6 +26,7 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         "evict": "container",
         "evictCriticalPods": ["kube-system/dns"],
         "namespaces": ["shop", "kube-system"],
+        "nodeCondition": True,
     }
     policy = policy_of(document, "policy.yaml")
     assert policy == GuestPolicy(
@@ -36,6 +37,7 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         "container",
         frozenset({"kube-system/dns"}),
         frozenset({"shop", "kube-system"}),
+        node_condition=True,
     )
     flags = PolicyFlags("watch", "qoslet", None, "none")
     over = policy_of(document, "policy.yaml", flags)

@@ -30,13 +30,15 @@ SIGNED, LOCAL = CERTIFICATES / "signed.pem", DATA / "cluster" / "local.pem"
 class FakeApi:
     """``model`` may be changed under ``lock``. Of ``faults`` each request takes one: a status, or
     ``reset``, ``half``, ``slow``, ``silent``, ``early``, ``garbage``, ``lost`` (done, and no answer);
-    ``requests`` are the path and query of each, ``methods`` their methods. With ``evictions`` that
+    ``requests`` are the path and query of each, ``methods`` their methods, ``patches`` the kind and the
+    body of patches. With ``evictions`` that
     answers what is no list or watch of all pods."""
 
     def __init__(self, model: ApiModel) -> None:
         self.model = model
         self.evictions: EvictionModel | None = None
         self.methods: list[str] = []
+        self.patches: list[tuple[str, bytes]] = []
         self.lock = threading.Condition()
         self.faults: deque[int | str] = deque()
         self.requests: list[tuple[str, dict[str, str]]] = []
@@ -118,6 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
         elif fault == "silent":
             time.sleep(2)
+        elif self.command == "PATCH":
+            api.patches.append((self.headers.get("Content-Type", ""), body))
+            self._answer(200, b"{}")
         elif parts.path in api.pages:
             self._answer(200, api.pages[parts.path])
         elif api.evictions is not None and parts.path != "/api/v1/pods":
@@ -138,6 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_PUT(self) -> None:
+        self.do_GET()
+
+    def do_PATCH(self) -> None:
         self.do_GET()
 
     def _answer(self, code: int, body: bytes, retry: str = "", fault: str = "") -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
+from qoslet.agent.guest.condition_keeper import ConditionKeeper
 from qoslet.agent.guest.node_auditor import NodeAuditor
 from qoslet.agent.guest.pod_guard import PodGuard
 from qoslet.agent.guest.policy_files import FilesSync, PolicyFiles
@@ -16,6 +17,7 @@ from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.status import GuestSync
+from qoslet.core.node.cluster.node_condition import condition_of
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo, QosletError
 
@@ -46,12 +48,14 @@ class GuestAgent:
         clock: Clock,
         guard: PodGuard | None = None,
         interval: float = SYNC_SECONDS,
+        condition: ConditionKeeper | None = None,
     ) -> None:
         self._source = source
         self._auditor = auditor
         self.audit = NodeAuditor(auditor, clock, interval)
         self.files = files
         self.guard = guard
+        self.condition = condition
         self.executor = executor
         self.view: NodeView | None = None
         self.governed: tuple[Cgroup, ...] = ()
@@ -81,6 +85,7 @@ class GuestAgent:
         guarded = self._guarded(view)
         events = self.audit.look(self._with_overrides(view.plan), self._held_seconds())
         errors += [*self.files.faults, *([self.audit.error] if self.audit.error else [])]
+        errors += self._keep_condition(view)
         why = nothing_to_write(view.policy, self.governed, view.plan.node, len(view.plan.pods))
         lasting = [*view.notes, *([why] if why else [])]
         told = GuestSync(
@@ -165,6 +170,21 @@ class GuestAgent:
             self.files.adopt(one.path for one in self.governed if one.path is not None)
         return self.guard.sync(replace(view, plan=view.in_force))
 
+    def _keep_condition(self, view: NodeView) -> list[str]:
+        """Have the status of the node say what the audit found, if that is asked for; what went
+        wrong."""
+        keeper, audit = self.condition, self.audit
+        if keeper is None:
+            return []
+        wanted = None
+        if view.policy.node_condition:
+            if not audit.compared and not audit.error:
+                return []
+            complete = view.source.complete
+            wanted = condition_of(audit.findings, is_complete=complete, fault=audit.error)
+        keeper.sync(wanted)
+        return [keeper.fault] if keeper.fault else []
+
     def _with_overrides(self, plan: Plan) -> Plan:
         """The plan with what the guard has raised, which is no drift."""
         if not self.executor.overrides:
@@ -209,6 +229,7 @@ class GuestAgent:
             self.audit.next_at() + held,
             self._source.next_at(),
             None if self.guard is None else self.guard.next_at(),
+            None if self.condition is None else self.condition.next_at(),
         ]
         return max(0.0, min(at for at in times if at is not None) - self._clock.monotonic())
 

@@ -51,6 +51,8 @@ def run(
                     break
             clock.sleep(wait)
     finally:
+        if agent.condition is not None and not keep and (fault := agent.condition.withdraw()):
+            surface.warn(fault)
         held = len(agent.executor.journal.ledger.files)
         if keep and held:
             surface.log(f"{held} values are kept for the next agent")

@@ -89,6 +89,17 @@ class EvictionClient(Protocol):
         """How the last one ended, once."""
 
 
+class NodeStatusClient(Protocol):
+    """Patches the status of this node on the API server, beside the loop."""
+
+    def begin(self, body: bytes) -> None:
+        """Send a strategic merge patch; none is under way."""
+
+    def result(self, seconds: float = 0.0) -> str | None:
+        """How the patch ended, once: why it was not done, or empty; None while it is under way, after
+        at most so many seconds, or where there is none."""
+
+
 class GuestEvictor(Protocol):
     """Ends what a guard has to end, in the way that the policy allows."""
 

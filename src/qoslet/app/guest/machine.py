@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.agent.guest.condition_keeper import ConditionKeeper
 from qoslet.agent.guest.container_killer import MOST_AN_HOUR, GuestContainerKiller
 from qoslet.agent.guest.guest_agent import GuestAgent
 from qoslet.agent.guest.hour_budget import HourBudget
@@ -35,6 +37,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.v2 import HierarchyV2
 from qoslet.host.cluster.client_library import HINT, ClusterAccess, is_installed, open_session
+from qoslet.host.cluster.node_status import NodeStatusPatches
 from qoslet.host.cluster.pod_evictor import PodEvictor
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.machine.utilization import Killing
@@ -96,11 +99,18 @@ def joined(
             GuestContainerKiller(killer, budget), budget, client, name, clock.monotonic, asked
         )
         guard = PodGuard(executor, clock, killer, memory, ends, own_pods())
-        agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval)
+        condition = ConditionKeeper(
+            NodeStatusPatches(partial(open_session, access), name),
+            HourFile(state, location.root, "condition"),
+            *(clock.monotonic, time.time, random.random),
+        )
+        agent = GuestAgent(inputs, auditor, files, executor, clock, guard, interval, condition)
         journal = tree.journal
         assert journal is not None
         if policy.mode == "guard" and (wrong := lock_memory()):
             tree.notes.append(f"the kernel may reclaim the agent's memory under pressure: {wrong}")
+        if policy.node_condition and not is_installed():
+            tree.notes.append(f"the status of the node has no condition: {HINT}")
         if policy.ends == "pod" and not is_installed():
             tree.notes.append(f"no pod is evicted, containers are ended: {HINT}")
 

@@ -32,7 +32,7 @@ class GuestPolicy(Struct, frozen=True):
     """``memory_qos`` and ``throttling_factor`` None: as the kubelet's configuration says. ``ends``:
     what the guard may end where nothing else helps; ``named`` are critical pods
     (``namespace/name``) that it may end, too. ``namespaces``: those whose pods it is about; None:
-    all."""
+    all. ``node_condition``: whether the node's status says what differs."""
 
     mode: GuestMode = "watch"
     files: frozenset[str] = frozenset(MEMORY_QOS)
@@ -41,6 +41,7 @@ class GuestPolicy(Struct, frozen=True):
     ends: Ends = "none"
     named: frozenset[str] = frozenset()
     namespaces: frozenset[str] | None = None
+    node_condition: bool = False
 
     @property
     def writable(self) -> frozenset[str]:

@@ -40,6 +40,7 @@ class _Document(Struct, forbid_unknown_fields=True, rename="camel"):
     evict: str = "none"
     evict_critical_pods: list[str] = []
     namespaces: list[str] | None = None
+    node_condition: bool = False
 
 
 def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> GuestPolicy:
@@ -64,6 +65,7 @@ def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> Gu
         ends=_one_of(read.evict, ENDS, f"{where}: evict"),
         named=frozenset(read.evict_critical_pods),
         namespaces=_namespaces(read.namespaces, f"{where}: namespaces"),
+        node_condition=read.node_condition,
     )
     return with_flags(policy, flags)
 

@@ -169,10 +169,16 @@ class LibrarySession:
         return self._request("GET", url, headers, None, silence_seconds)
 
     def send(
-        self, method: str, path: str, body: bytes, *, silence_seconds: float
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        *,
+        silence_seconds: float,
+        content_type: str = "application/json",
     ) -> LibraryResponse:
         """Send JSON. Raises NoResponse, whether the server has taken it or not."""
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        headers = {"Accept": "application/json", "Content-Type": content_type}
         return self._request(method, path, headers, body, silence_seconds)
 
     def _request(

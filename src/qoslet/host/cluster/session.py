@@ -51,7 +51,15 @@ class Session(Protocol):
     ) -> Response:
         """GET ``path``. ``silence_seconds``: how long the server may say nothing. Raises NoResponse."""
 
-    def send(self, method: str, path: str, body: bytes, *, silence_seconds: float) -> Response:
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        *,
+        silence_seconds: float,
+        content_type: str = "application/json",
+    ) -> Response:
         """Send JSON. Raises NoResponse, whether the server has taken it or not."""
 
     def close(self) -> None:

@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-Use = Literal["kubelet", "kubelet-before-1.33", "api", "evict", "fleet", "bundle"]
-"""Pods from the kubelet, from one that knows no finer rights, from the API server; evictions;
-``fleet``; and bundles of nodes by their agents."""
+Use = Literal["kubelet", "kubelet-before-1.33", "api", "evict", "node-condition", "fleet", "bundle"]
+"""Pods from the kubelet, from one that knows no finer rights, from the API server; evictions; a
+condition of the node; ``fleet``; and bundles of nodes by their agents."""
 
 
 class Right(Struct, frozen=True):
@@ -35,6 +35,7 @@ RIGHTS = (
     Right("evict", "pods/eviction", ("create",)),
     Right("evict", "leases.coordination.k8s.io", ("create", "get", "update"), namespace=True),
     Right("evict", "events.events.k8s.io", ("create",)),
+    Right("node-condition", "nodes/status", ("patch",)),
     Right("fleet", "nodes", ("list",)),
     Right("fleet", "pods", ("list",)),
     Right("bundle", "pods", ("get", "list"), namespace=True),
