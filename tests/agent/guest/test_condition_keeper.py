@@ -195,6 +195,9 @@ class Never:
     def requested(self) -> bool:
         return False
 
+    def reload(self) -> bool:
+        return False
+
 
 def test_an_agent_writes_what_its_audit_finds(tmp_path: Path) -> None:
     world, status = World("v2"), Status()
