@@ -166,7 +166,10 @@ def test_a_pod_waits_for_the_one_of_its_name_that_an_earlier_agent_left(asked: b
     else:
         del bench.source.pods["a"]
     bench.source.put(replace(pod_of("a"), uid="b"))
+    bench.source.again(node())
     bench.begin()
+    bench.turn()
+    assert bench.rows["a"].qos == "Burstable", "it counts until it is gone"
     _waits(bench)
 
 

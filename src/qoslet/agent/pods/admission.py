@@ -91,6 +91,7 @@ class Admission:
             if desired_pod is not None:
                 self._adopt(worker, runtime_pod, desired_pod)
             elif runtime_pod.terminating:
+                self._count(worker, runtime_pod)
                 self._teardown.stop(worker)
             else:
                 self._keep_or_stop(worker, runtime_pod, desired)
@@ -111,6 +112,7 @@ class Admission:
         manifest = runtime_pod.manifest
         names = {one.pod.key for one in desired.pods.values()}
         message = "" if worker.key in names else why_kept(manifest, desired.unread)
+        self._count(worker, runtime_pod)
         if not message:
             self._log_stop(worker, manifest)
             self._teardown.stop(worker)
@@ -119,12 +121,15 @@ class Admission:
         self._context.kept.add(worker.uid)
         if runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
+        worker.set_reason("ManifestUnread", message, self._context.clock.wall())
+        self._context.log.notes.append(f"{worker.key}: {message}")
+
+    def _count(self, worker: PodWorker, runtime_pod: RuntimePod) -> None:
+        """Let a pod of an earlier agent that no manifest has count until its cgroups are gone."""
         pod = allocated_pod(worker.key, worker.uid, runtime_pod.roles, runtime_pod.allocation)
         if pod is not None and not runtime_pod.ended:
             worker.pod = pod
             self._plan_as_running(worker, pod)
-        worker.set_reason("ManifestUnread", message, self._context.clock.wall())
-        self._context.log.notes.append(f"{worker.key}: {message}")
 
     def _log_stop(self, worker: PodWorker, manifest: str) -> None:
         """Log why a pod of an earlier agent ends."""
