@@ -90,9 +90,6 @@ class Admission:
             desired_pod = desired.pods.get(uid)
             if desired_pod is not None:
                 self._adopt(worker, runtime_pod, desired_pod)
-            elif runtime_pod.terminating:
-                self._count(worker, runtime_pod)
-                self._teardown.stop(worker)
             else:
                 self._keep_or_stop(worker, runtime_pod, desired)
         self._resize_edited()
@@ -108,11 +105,17 @@ class Admission:
         self, worker: PodWorker, runtime_pod: RuntimePod, desired: DesiredState
     ) -> None:
         """Stop a pod of an earlier agent that no manifest has, unless its manifest may have it and
-        cannot be read: then it stays as it is."""
+        cannot be read: then it stays as it is. It counts until its cgroups are gone."""
+        pod = allocated_pod(worker.key, worker.uid, runtime_pod.roles, runtime_pod.allocation)
+        if pod is not None and not runtime_pod.ended:
+            worker.pod = pod
+            self._plan_as_running(worker, pod)
+        if runtime_pod.terminating:
+            self._teardown.stop(worker)
+            return
         manifest = runtime_pod.manifest
         names = {one.pod.key for one in desired.pods.values()}
         message = "" if worker.key in names else why_kept(manifest, desired.unread)
-        self._count(worker, runtime_pod)
         if not message:
             self._log_stop(worker, manifest)
             self._teardown.stop(worker)
@@ -123,13 +126,6 @@ class Admission:
             enter(worker, WorkerPhase.TERMINATED)
         worker.set_reason("ManifestUnread", message, self._context.clock.wall())
         self._context.log.notes.append(f"{worker.key}: {message}")
-
-    def _count(self, worker: PodWorker, runtime_pod: RuntimePod) -> None:
-        """Let a pod of an earlier agent that no manifest has count until its cgroups are gone."""
-        pod = allocated_pod(worker.key, worker.uid, runtime_pod.roles, runtime_pod.allocation)
-        if pod is not None and not runtime_pod.ended:
-            worker.pod = pod
-            self._plan_as_running(worker, pod)
 
     def _log_stop(self, worker: PodWorker, manifest: str) -> None:
         """Log why a pod of an earlier agent ends."""
