@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from qoslet.core.api.manifest import Options
@@ -65,6 +67,28 @@ def test_it_fires_on_its_example(id: str) -> None:
 def test_it_does_not_fire_on_its_counter_example(id: str) -> None:
     found = findings(EXAMPLES[id], EXAMPLES[id].quiet, fires=False)
     assert id not in {one.id for one in found}
+
+
+def test_a_throttle_above_the_limit_of_the_pod_stalls_nobody() -> None:
+    """A sidecar without a limit is written the pod's, far below its memory.high."""
+    spec = {
+        "resources": {"limits": {"memory": "2Gi"}},
+        "containers": [{"name": "c", "resources": {"requests": {"memory": "100Mi"}}}],
+    }
+    gates = {"feature_gates": "MemoryQoS=true", "kubernetes": "1.36"}
+
+    def stalls(**more: object) -> bool:
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {**spec, **more},
+        }
+        example = Example("", "", gates)
+        return any(row.id == "QL029" for row in findings(example, json.dumps(pod), fires=True))
+
+    assert not stalls()
+    assert stalls(resources={"limits": {"memory": "1Ti"}})
 
 
 def test_words_are_whole_sentences() -> None:

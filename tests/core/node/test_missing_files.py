@@ -13,6 +13,7 @@ from qoslet.core.node.node import PLANNED_CONTROLLERS, Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.plan.plan import plan
 from qoslet.core.problem import Problem
+from qoslet.render.documents.plan import cri_document
 from qoslet.sim.cgroups import CONTROLLERS
 from qoslet.sim.kernel import SimKernel, controllers_of, facts_of
 from tests.core.vectors.fixtures import pod_of
@@ -208,3 +209,14 @@ def test_the_table_is_sourced_and_ends_before_the_kernels_that_are_not_looked_up
     assert older("cpu.idle", "v1", (5, 15)) is None
     assert older("cpu.max.burst", "v2", None) is None
     assert not MissingFiles("v2", frozenset(), (5, 4)).why("cpu.max")
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_without_a_memory_controller_no_message_limits_swap(hierarchy: str) -> None:
+    """A kubelet looks for the controller's file before it sends a limit of swap."""
+    lacking, _ = read(hierarchy=hierarchy, controllers=without("memory"), swapController=True)
+    whole, _ = read(hierarchy=hierarchy, swapController=True)
+    texts = [str(cri_document(plan([POD], node))) for node in (lacking, whole)]
+    keys = ("memory.swap.max", "memory_swap_limit_in_bytes")
+    assert [any(key in text for key in keys) for text in texts] == [False, True]
+    assert all("memory_limit_in_bytes" in text for text in texts)

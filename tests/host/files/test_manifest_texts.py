@@ -161,6 +161,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         ("a: [", "t.yaml: line 2", "broken YAML"),
         ("a:\n\tb: 1", "t.yaml: line 2 column 1", "cannot start any token"),
+        ("a:\n\tb: 1", "t.yaml: line 2 column 1", "indent with spaces, not tabs"),
         ("a: 1\nb: 2\na: 3", "t.yaml: line 3", "the key 'a' occurs twice"),
         ("? [a]\n: 1", "t.yaml: line 1", "a key must be text"),
         ("? {a: b}\n: 1\nc: 2", "t.yaml: line 1", "a key must be text"),

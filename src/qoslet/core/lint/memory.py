@@ -222,13 +222,19 @@ def throttled(subject: PodSubject) -> Iterator[LintPlace]:
 def can_stall(subject: PodSubject) -> Iterator[LintPlace]:
     """A throttle below the limit, without swap."""
     for one in subject.regular:
-        high, limit = _high(subject, one), _amount(one, "limits")
+        high, limit = _high(subject, one), _effective_limit(subject, one)
         swap = subject.value(one.name, "memory.swap.max")
-        if high is not None and (not limit or high < limit) and swap in (None, "0"):
+        if high is not None and (limit is None or high < limit) and swap in (None, "0"):
             text = (
                 f"memory that cannot be reclaimed stalls the container at memory.high {_size(high)}"
             )
             yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
+
+
+def _effective_limit(subject: PodSubject, container: Container) -> int | None:
+    """The memory.max that the container is written, which may be the pod's."""
+    text = subject.value(container.name, "memory.max")
+    return int(text) if text is not None and text.isdigit() else None
 
 
 def _high(subject: PodSubject, container: Container) -> int | None:

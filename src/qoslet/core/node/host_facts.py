@@ -320,14 +320,13 @@ def _inferred(machine: Lookup, field: str, reader: Reader[Value], attribute: str
 def host(
     machine: Lookup, os: str, resources: Mapping[str, Quantity], pinned: bool = False
 ) -> HostFacts:
-    """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. What is asked of the machine only makes sense for the
-    hierarchy that it really has, so details of a declared one are declared or unknown, never
-    probed."""
+    """The host facts. ``pinned``: CPUs or memory are handed out, so their layout matters. Details of
+    a declared hierarchy are declared or unknown: this machine's are of the one that it has."""
     if os == "windows":
         return HostFacts(kernel=machine.given("host.kernel", read.version))
     declared = machine.known("host.hierarchy")
     kernel = machine.fact("host.kernel", read.version, "kernel")
-    swap_controller = machine.fact("host.swapController", read.boolean, "swap_controller")
+    swaps = machine.fact("host.swapController", read.boolean, "swap_controller")
 
     def detail(field: str, reader: Reader[Value], attribute: str) -> Value | None:
         if declared:
@@ -335,15 +334,16 @@ def host(
         return machine.fact(field, reader, attribute)
 
     rsvd = detail("host.hugetlbRsvd", read.boolean, "hugetlb_rsvd")
+    controllers = detail("host.controllers", read.controllers, "controllers")
     page = _inferred(machine, "host.pageSize", read.page, "page_size") or 4096
     return HostFacts(
         hierarchy=_inferred(machine, "host.hierarchy", _hierarchy, "hierarchy") or "v2",
         kernel=kernel,
         page_size=page,
         hugepage_sizes=_hugepage_sizes(machine, resources, page),
-        swap_controller=True if swap_controller is None else swap_controller,
+        swap_controller=swaps is not False and (controllers is None or "memory" in controllers),
         systemd=detail("host.systemd", _systemd, "systemd"),
-        controllers=detail("host.controllers", read.controllers, "controllers"),
+        controllers=controllers,
         hugetlb_rsvd=_has_rsvd(kernel) if rsvd is None else rsvd,
         psi=detail("host.psi", read.boolean, "psi"),
         mounts=detail("host.mounts", read.mounts, "mounts") or {},

@@ -221,7 +221,7 @@ def _high(where: str, request: int, high: int, limit: int | None) -> Iterator[Pr
             "info",
             where,
             f"{_size(high)} is never reached, because memory.max is {_size(limit)}",
-            "choose one below the limit, or max",
+            "give the container a memory limit, or annotate a memory-high below it",
         )
     elif limit is not None and (limit - high) * _NEAR < limit:
         yield Problem(

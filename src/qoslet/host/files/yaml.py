@@ -59,7 +59,7 @@ def documents(
                     line = event.start_mark.line + 1 if event.start_mark else 1
                     yield YamlDocument(number, line, value)
     except yaml.YAMLError as error:
-        yield _syntax(error, file)
+        yield _syntax(error, file, data)
     except RecursionError:
         yield BadInput("is nested too deeply", where=file)
     except _Stop as stop:
@@ -74,11 +74,14 @@ class _Stop(Exception):
         self.fault = fault
 
 
-def _syntax(error: Any, file: str) -> BadInput:
+def _syntax(error: Any, file: str, data: bytes) -> BadInput:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"{file}: line {mark.line + 1} column {mark.column + 1}" if mark else file
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    hint = "indent with spaces, not tabs" if "'\\t'" in str(problem) else ""
+    # the mark of a text that ends early is behind its last line
+    lines = data.split(b"\n", mark.line + 1)[mark.line :] if mark else []
+    tab = bool(lines) and lines[0].decode(errors="replace")[mark.column : mark.column + 1] == "\t"
+    hint = "indent with spaces, not tabs" if tab or "'\\t'" in str(problem) else ""
     return BadInput(f"broken YAML: {shown(str(problem))}", where=where, hint=hint)
 
 

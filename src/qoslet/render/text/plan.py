@@ -230,10 +230,12 @@ def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
     node = plan.node
     dot = terminal.mark(" · ", ", ")
     windows = node.os == "windows"
+    # runc is assumed where no runtime is named, and runs no Windows containers
+    no_runtime = node.profile.runtime.name.startswith(("runc", "crun"))
     facts = [
         *(("windows",) if windows else (f"cgroup {node.hierarchy}", node.driver)),
         f"Kubernetes {node.profile.kubernetes}",
-        node.profile.runtime.name,
+        *(() if windows and no_runtime else (node.profile.runtime.name,)),
         *((f"{node.isolation} isolation",) if windows and node.isolation else ()),
         *(() if windows else (f"Memory QoS {memory_qos(plan)}",)),
     ]

@@ -21,7 +21,7 @@ FLAGS = [
     ("# of MicroK8s\n--kubeconfig=${SNAP_DATA}/kubelet.config\n--max-pods=42\n", "arguments"),
     ("KUBELET_EXTRA_ARGS=--max-pods=42\nOTHER=\n", "KUBELET_EXTRA_ARGS"),
     ("/usr/bin/kubelet --config=/a.yaml --max-pods 42 --v=2\n", "arguments"),
-    ("--node-labels='a: b'\n--max-pods=42", "arguments"),
+    ("--node-labels='a=b'\n--max-pods=42", "arguments"),
 ]
 OTHERS = [
     ("NAME   READY   STATUS\nweb    1/1     Running\n", "is a table of kubectl", "-o yaml"),

@@ -28,6 +28,7 @@ def test_the_patches_of_kind_are_read_as_the_documents_that_they_are(tmp_path: P
         **KIND,
         **PATCH,
         "featureGates": {"MemoryQoS": True},
+        "kubeadmConfigPatches": [*PATCH["kubeadmConfigPatches"], "kind: KubeProxyConfiguration"],
         "nodes": [{"role": "worker"}, {"kubeadmConfigPatches": [flags]}],
     }
     node, problems = read(tmp_path, OWN, cluster)

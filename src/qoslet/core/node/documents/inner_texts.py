@@ -24,6 +24,7 @@ _API_VERSIONS = {
     "ClusterConfiguration": _KUBEADM_API,
     "InitConfiguration": _KUBEADM_API,
     "JoinConfiguration": _KUBEADM_API,
+    "KubeProxyConfiguration": "kubeproxy.config.k8s.io/v1alpha1",
 }
 """What kind takes a patch without an apiVersion for."""
 
