@@ -47,3 +47,17 @@ def test_what_ends_early_in_zstd_is_said(tmp_path: Path) -> None:
     assert fleet(tmp_path, "two.json.zst")["totals"]["pods"] == 24
     (tmp_path / "tail.json.zst").write_bytes(frames + b"junk")
     assert fleet(tmp_path, "tail.json.zst", code=1)["totals"]["pods"] == 24
+
+
+def test_what_becomes_of_nodes_on_the_other_side_is_said(tmp_path: Path) -> None:
+    text = text_of(cluster(3, 24))
+    options = ("--hierarchy", "v2", "--kubernetes", "1.36", "--to", "hierarchy=v1")
+    drawn = run("fleet", "-", *options, folder=tmp_path, stdin=text).stdout
+    assert "on the other side: 3 warning\n" in drawn
+    assert drawn.count("ok → warning") == 3
+    page = run("fleet", "-", *options, "-o", "html", folder=tmp_path, stdin=text).stdout
+    assert "<p>The other side: <code>--to hierarchy=v1</code></p>" in page
+    assert "<p>On the other side: 3 warning</p>" in page
+    assert page.count("<td>ok → warning</td>") == 3
+    plain = run("fleet", "-", "--rehearse", "v1-to-v2", folder=tmp_path, stdin=text_of([node("n-0")]))
+    assert "on the other side" not in plain.stdout or "→" in plain.stdout

@@ -118,7 +118,12 @@ def _print(found: Fleet, args: argparse.Namespace) -> None:
         case "html":
             from qoslet.render.documents.fleet.page import page
 
-            emit(page(found).encode(errors="backslashreplace"))
+            other = " ".join(
+                f"--{option} {value}"
+                for option, values in (("rehearse", args.rehearse), ("to", args.to))
+                for value in values
+            )
+            emit(page(found, other).encode(errors="backslashreplace"))
         case "parquet" | "arrow":
             from qoslet.render.documents.fleet.arrow import table
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.api.schema import shown
-from qoslet.render.documents.fleet.fleet import STATES, text_of, totals
+from qoslet.render.documents.fleet.fleet import (
+    STATES,
+    grave,
+    other_outcomes,
+    outcome_text,
+    text_of,
+    totals,
+)
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import rounded, size
 
@@ -62,6 +69,8 @@ def _what_if(fleet: Fleet) -> Iterator[str]:
         less = sum(one.pods_with_less_cpu for one in changes)
         more = sum(one.pods_with_more_cpu for one in changes)
         changed = sum(one.changed for one in changes)
+        if others := other_outcomes(fleet.nodes):
+            yield f"on the other side: {others}"
         yield f"changes: {changed:,}, {worse:,} worse, {better:,} better; CPU share when all compete: {_count(less, 'pod')} less, {more:,} more"
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
@@ -79,15 +88,10 @@ def _amount(name: str, amount: int) -> str:
     return text_of(name, amount) if name == "cpu" else size(rounded(amount))
 
 
-def _grave(result: NodeResult) -> tuple[int, int]:
-    outcome = result.outcome
-    return -STATES.index(outcome.state), outcome.at_requests or 0
-
-
 def _nodes(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
     nodes: Sequence[NodeResult] = fleet.nodes
     if not verbose:
-        nodes = sorted(nodes, key=_grave)[:_NODES]
+        nodes = sorted(nodes, key=grave)[:_NODES]
     head = ["node", "outcome", "pods", "cpu", "memory", "margin", "throttled", "problems"]
     head += ["worse", "better"] if any(one.change for one in nodes) else []
     head += ["fit", "binds"] if any(one.fit for one in nodes) else []
@@ -96,7 +100,7 @@ def _nodes(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
     yield terminal.paint(_line(head, widths), "bold")
     for row, one in zip(rows, nodes, strict=True):
         text = _line(row, widths)
-        state = one.outcome.state
+        state = (one.after or one.outcome).state
         yield terminal.paint(text, _STYLES[state]) if state != "ok" else text
     if len(nodes) < len(fleet.nodes):
         yield f"and {_count(len(fleet.nodes) - len(nodes), 'more node')} (-v lists all)"
@@ -114,7 +118,7 @@ def _row(result: NodeResult, head: Sequence[str], terminal: Terminal) -> list[st
     outcome = result.outcome
     cells = [
         cut(printable(outcome.name), 40, "..."),
-        outcome.state,
+        outcome_text(result, terminal.mark("→", "->")),
         str(outcome.pods),
         _part(outcome, "cpu"),
         _part(outcome, "memory"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.fleet.change import RATIOS
@@ -18,6 +18,27 @@ if TYPE_CHECKING:
 
 STATES = ("ok", "warning", "error", "broken")
 AMOUNTS = ("capacity", "allocatable", "enforced", "requested")
+
+
+def grave(result: NodeResult) -> tuple[int, int]:
+    """The place of a node among those that need a look first, on whichever side that is."""
+    sides = result.outcome, result.after or result.outcome
+    return -max(STATES.index(one.state) for one in sides), result.outcome.at_requests or 0
+
+
+def outcome_text(result: NodeResult, arrow: str) -> str:
+    """What becomes of a node, on both sides where they differ."""
+    state, after = result.outcome.state, result.after
+    return state if after is None or after.state == state else f"{state} {arrow} {after.state}"
+
+
+def other_outcomes(nodes: Sequence[NodeResult]) -> str:
+    """How many nodes have which outcome on the other side; empty where it is that of the first."""
+    found = [(one.outcome.state, (one.after or one.outcome).state) for one in nodes]
+    if all(before == after for before, after in found):
+        return ""
+    counts = {state: sum(after == state for _, after in found) for state in STATES}
+    return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
 
 
 def text_of(name: str, amount: int) -> str:

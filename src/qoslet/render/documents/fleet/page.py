@@ -8,12 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from qoslet.core.fleet.change import RATIOS
-from qoslet.render.documents.fleet.fleet import STATES, text_of
+from qoslet.render.documents.fleet.fleet import STATES, grave, other_outcomes, outcome_text, text_of
 from qoslet.render.terminal import printable
 from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
-    from qoslet.core.fleet.plan import Fleet, NodeResult
+    from qoslet.core.fleet.plan import Fleet
     from qoslet.core.fleet.problems import FleetProblem
 
 _COLORS = {"ok": "#2e7d32", "warning": "#e69f00", "error": "#c62828", "broken": "#6a1b9a"}
@@ -35,9 +35,10 @@ th:first-child,td:first-child,td.text,th.text{text-align:left}
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(fleet: Fleet) -> str:
-    """The whole page."""
+def page(fleet: Fleet, other: str = "") -> str:
+    """The whole page. ``other`` is what the other side has instead, as the command line says it."""
     parts = [
+        *([f"<p>The other side: <code>{_safe(other)}</code></p>"] if other else []),
         *_tiles(fleet),
         "<h2>Nodes by outcome</h2>",
         *_outcomes(fleet),
@@ -82,6 +83,8 @@ def _tiles(fleet: Fleet) -> Iterator[str]:
     changes = [one.change for one in fleet.nodes if one.change is not None]
     if changes:
         worse, better = sum(one.worse for one in changes), sum(one.better for one in changes)
+        changed = sum(one.changed for one in changes)
+        yield _tile(f"{changed:,}", "values differ on the other side")
         yield _tile(f"{worse:,} / {better:,}", "values worse / better on the other side")
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
@@ -104,6 +107,8 @@ def _outcomes(fleet: Fleet) -> Iterator[str]:
     for state, count in counts.items():
         yield f'<span><i style="background:{_COLORS[state]}"></i>{count:,} {state}</span>'
     yield "</p>"
+    if others := other_outcomes(fleet.nodes):
+        yield f"<p>On the other side: {others}</p>"
     if len(fleet.nodes) > _CELLS:
         yield _bars(list(counts.items()), "nodes")
         return
@@ -203,19 +208,15 @@ def _bars(rows: Sequence[tuple[str, int]], what: str) -> str:
     return "".join([*drawn, "</svg>"])
 
 
-def _grave(result: NodeResult) -> tuple[int, int]:
-    return -STATES.index(result.outcome.state), result.outcome.at_requests or 0
-
-
 def _nodes(fleet: Fleet) -> Iterator[str]:
     head = ["node", "outcome", "pods", "cpu", "memory", "margin", "throttled", "problems"]
     changed = any(one.change is not None for one in fleet.nodes)
     fitted = any(one.fit is not None for one in fleet.nodes)
     head += ["worse", "better"] * changed + ["fit", "binds"] * fitted
     rows = []
-    for one in sorted(fleet.nodes, key=_grave)[:_NODES]:
+    for one in sorted(fleet.nodes, key=grave)[:_NODES]:
         outcome, change, fit = one.outcome, one.change, one.fit
-        row: list[object] = [outcome.name, outcome.state, outcome.pods]
+        row: list[object] = [outcome.name, outcome_text(one, "→"), outcome.pods]
         for name in ("cpu", "memory"):
             left = outcome.allocatable.get(name, 0)
             row.append(f"{outcome.requested.get(name, 0) * 100 // left}%" if left else "")
