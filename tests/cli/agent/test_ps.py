@@ -197,6 +197,16 @@ def test_a_clock_that_was_set_back_puts_off_no_restart() -> None:
         assert "loop: Error, exit code 7; restart in 40s" in drawn
 
 
+def test_an_end_is_no_remark_while_the_container_starts_again() -> None:
+    items = document()["items"]
+    assert isinstance(items, list)
+    ended = [one for item in items for one in item["containers"] if one["exitReason"]]
+    assert ended
+    for container in ended:
+        container["exitReason"] = None
+    assert "exit code" not in "\n".join(table(items, 1060.0, Terminal(), False, spaces=True))
+
+
 def test_only_what_is_about_the_chosen_pods_is_left() -> None:
     path = "/qoslet/kubepods/podu1/app"
     rows = [

@@ -158,9 +158,10 @@ def _exit_cell(name: str, item: Mapping[str, object], now: float) -> str:
 
 
 def _has_failed(container: Mapping[str, object]) -> bool:
-    """Whether it ended and waits to start again, or ended with another code than 0."""
+    """Whether it ended and waits to start again, or ended with another code than 0. One that is being
+    started again has no reason."""
     code = container.get("exitCode")
-    if container.get("running") or code is None:
+    if container.get("running") or code is None or not container.get("exitReason"):
         return False
     return code != 0 or bool(container.get("restartAt"))
 
