@@ -78,11 +78,15 @@ def _syntax(error: Any, file: str, data: bytes) -> BadInput:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"{file}: line {mark.line + 1} column {mark.column + 1}" if mark else file
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    # the mark of a text that ends early is behind its last line
-    lines = data.split(b"\n", mark.line + 1)[mark.line :] if mark else []
-    tab = bool(lines) and lines[0].decode(errors="replace")[mark.column : mark.column + 1] == "\t"
+    tab = mark is not None and _is_tab(data, mark.line, mark.column)
     hint = "indent with spaces, not tabs" if tab or "'\\t'" in str(problem) else ""
     return BadInput(f"broken YAML: {shown(str(problem))}", where=where, hint=hint)
+
+
+def _is_tab(data: bytes, line: int, column: int) -> bool:
+    """Whether a tab stands at a mark; that of a text that ends early is behind its last line."""
+    rest = data.split(b"\n", line + 1)[line:]
+    return bool(rest) and rest[0].decode(errors="replace")[column : column + 1] == "\t"
 
 
 _ABSENT: Any = object()
