@@ -59,5 +59,7 @@ def test_what_becomes_of_nodes_on_the_other_side_is_said(tmp_path: Path) -> None
     assert "<p>The other side: <code>--to hierarchy=v1</code></p>" in page
     assert "<p>On the other side: 3 warning</p>" in page
     assert page.count("<td>ok → warning</td>") == 3
-    plain = run("fleet", "-", "--rehearse", "v1-to-v2", folder=tmp_path, stdin=text_of([node("n-0")]))
+    plain = run(
+        "fleet", "-", "--rehearse", "v1-to-v2", folder=tmp_path, stdin=text_of([node("n-0")])
+    )
     assert "on the other side" not in plain.stdout or "→" in plain.stdout

@@ -248,17 +248,13 @@ class _Loader:
         if self.selection is not None and not self.selection.takes(shape.metadata, shape):
             return
         where = spot.named("Pod", shape.metadata)
-        if types:
-            self._type_faults(where, types)
+        self._type_faults(where, types)
         pod = self._build(shape, DocumentPath(where, shape.metadata), types, raw)
         if pod is None:
             return
-        if reason := pod.left_out(None):
-            self.loaded.problems.append(Problem("info", pod.where, reason, ""))
-            return
-        if pod.node_name:
+        if pod.node_name and not pod.has_ended:
             self.loaded.nodes[pod.node_name] = self.loaded.nodes.get(pod.node_name, 0) + 1
-        if self._options.node_name and (reason := pod.left_out(self._options.node_name)):
+        if reason := pod.left_out(self._options.node_name):
             self.loaded.problems.append(Problem("info", pod.where, reason, ""))
             return
         self._owners.saw_pod(shape.metadata)
@@ -266,9 +262,8 @@ class _Loader:
         if not (shape.metadata and shape.metadata.name):
             claim = claim_of("Pod", "", shape.metadata, pod, spot, self._numbers)
         kept = self._add(pod, spot, claim)
-        if kept is None or not self._options.keep_raw:
-            return
-        if (value := self._value(raw, spot)) is not None:
+        value = self._value(raw, spot) if kept is not None and self._options.keep_raw else None
+        if kept is not None and value is not None:
             self.loaded.raw[kept.uid] = run_document(value, kept, value)
             self.loaded.statuses[kept.uid] = value.get("status")
 
@@ -362,8 +357,6 @@ class _Loader:
         if len(types) >= TYPE_FAULTS_MAX:
             return None
         built = self._reader.build(shape, place)
-        if not (types or built.notes or built.faults):
-            return built.pod
         for note in built.notes:
             where = f"{place.where}: {note.path}"
             self.loaded.problems.append(Problem(note.severity, where, note.message, note.hint))

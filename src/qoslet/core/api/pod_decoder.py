@@ -20,7 +20,6 @@ from qoslet.core.api.container_resources import (
     one_of,
 )
 from qoslet.core.api.ids import (
-    ContainerStates,
     container_states,
     generated_uid,
     status_lists,
@@ -58,7 +57,6 @@ _QOS = (None, *get_args(QosClass))
 _ENOUGH = 1000
 """Faults of one pod after which its other containers are not looked at."""
 
-_NO_STATES = ContainerStates({}, {})
 _POD_ITSELF = Place()
 
 
@@ -104,8 +102,7 @@ class PodReader:
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
-        states = container_states(status, faults) if shape.status else _NO_STATES
-        containers = self._containers(spec, status, states, prefix, faults, notes)
+        containers = self._containers(spec, status, prefix, faults, notes)
         level = self._pod_level(spec, status, containers, prefix, faults, notes)
         overhead = NO_QUANTITIES
         if spec.overhead:
@@ -114,8 +111,7 @@ class PodReader:
             overhead = asked.resources.limits if asked.resources else NO_QUANTITIES
         self._check_rest(spec, status, prefix, faults)
         beside = Place(prefix, place.added) if prefix else _POD_ITSELF
-        faults += self._rules.check(shape, beside)
-        faults += place.faults
+        faults += (*self._rules.check(shape, beside), *place.faults)
         critical, node_critical = critical_of(spec, annotations, prefix)
         system, isolation, platform = platform_of(spec, annotations, prefix, faults)
         owner = (meta.annotations or {}) if prefix else {}
@@ -169,27 +165,20 @@ class PodReader:
         self,
         spec: PodSpecShape,
         status: PodStatusShape,
-        states: ContainerStates,
         prefix: str,
         faults: list[FieldFault],
         notes: list[FieldFault],
     ) -> list[Container]:
+        states = container_states(status, faults)
+        ids, running = states.ids, states.running if states.ids else {}
         if not spec.containers:
             path = f"{prefix}spec" if spec is _NO_SPEC else f"{prefix}spec.containers"
             message = "is missing" if spec is _NO_SPEC else "is missing or empty"
             hint = "a pod needs at least one container"
             faults.append(FieldFault(path, message, hint, missing=True))
         containers: list[Container] = []
-        ids = states.ids
-        running = states.running if ids else {}
-        labels, asked = self._labels, self._asked.container
         seen: dict[str, str] = {}
-        lists: tuple[tuple[str, Role, list[ContainerShape] | None], ...] = (
-            ("spec.initContainers", "init", spec.init_containers),
-            ("spec.containers", "regular", spec.containers),
-            ("spec.ephemeralContainers", "ephemeral", spec.ephemeral_containers),
-        )
-        for field, role, shapes in lists:
+        for field, role, shapes in _lists(spec):
             if not shapes:
                 continue
             for index, shape in enumerate(shapes):
@@ -197,11 +186,11 @@ class PodReader:
                     break
                 path = f"{field}[{index}]"
                 name = shape.name or ""
-                if name in labels and name not in seen:
+                if name in self._labels and name not in seen:
                     seen[name] = prefix + path
                 else:
                     self._container_name(name, prefix + path, seen, faults)
-                decoded = asked(shape.resources)
+                decoded = self._asked.container(shape.resources)
                 if decoded.faults or decoded.notes:
                     _place_notes(decoded, f"{prefix}{path}.resources", faults, notes)
                 if self._allocated:
@@ -210,18 +199,8 @@ class PodReader:
                 if role == "ephemeral" and (resources.requests or resources.limits):
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
-                containers.append(
-                    Container(
-                        name,
-                        _role(role, shape),
-                        path,
-                        resources,
-                        ids.get(name),
-                        decoded.defaulted,
-                        running.get(name),
-                        shape.image,
-                    )
-                )
+                known = ids.get(name), decoded.defaulted, running.get(name), shape.image
+                containers.append(Container(name, _role(role, shape), path, resources, *known))
         return containers
 
     def _container_name(
@@ -344,6 +323,16 @@ class PodReader:
 _NO_SPEC = PodSpecShape()
 _NO_STATUS = PodStatusShape()
 _NO_METADATA = Metadata()
+
+
+def _lists(spec: PodSpecShape) -> tuple[tuple[str, Role, list[ContainerShape] | None], ...]:
+    """The lists of containers in the order in which a kubelet starts them, each with its field and
+    the role of its containers."""
+    return (
+        ("spec.initContainers", "init", spec.init_containers),
+        ("spec.containers", "regular", spec.containers),
+        ("spec.ephemeralContainers", "ephemeral", spec.ephemeral_containers),
+    )
 
 
 def _role(role: Role, shape: ContainerShape) -> Role:
