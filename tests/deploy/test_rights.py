@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from qoslet.app.node.found_node import KubeletOptions, find_node
-from qoslet.core.node.cluster.node_condition import removal_body
+from qoslet.core.guest.node_condition import removal_body
 from qoslet.core.node.cluster.rights import RIGHTS, rules_of
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods
-from qoslet.host.cluster.node_status import NodeStatusPatches
+from qoslet.host.cluster.node_status import NodeStatusWriter
 from qoslet.host.cluster.pod_evictor import PodEvictor
 from qoslet.host.kubelet.client import Credentials
 from tests.cli.fixtures import run
@@ -127,7 +127,7 @@ def test_a_fleet(tmp_path: Path) -> None:
 def test_the_condition_of_a_node(tmp_path: Path) -> None:
     with fake_api() as api:
         access = ClusterAccess(str(api.kubeconfig(tmp_path)))
-        patches = NodeStatusPatches(lambda: open_session(access), "n1")
+        patches = NodeStatusWriter(lambda: open_session(access), "n1")
         patches.begin(removal_body())
         assert patches.result(20.0) == ""
         [(path, _)], [method] = api.requests, api.methods

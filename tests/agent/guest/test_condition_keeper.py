@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from qoslet.agent.guest.condition_keeper import HEARTBEAT_SECONDS, ConditionKeeper
 from qoslet.agent.guest.guest_loop import run as run_loop
+from qoslet.core.guest.node_condition import NodeCondition
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import GuestSync
-from qoslet.core.node.cluster.node_condition import NodeCondition
 from tests.agent.guest.beside import Beside, Kubelet, Source, kubelet_pod
 from tests.agent.world import World
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.node.cluster.node_condition import removal_body
+from qoslet.core.guest.node_condition import removal_body
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
-from qoslet.host.cluster.node_status import NodeStatusPatches
+from qoslet.host.cluster.node_status import NodeStatusWriter
 from qoslet.host.cluster.session import Session
 from tests.host.cluster.fake_api import fake_api
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 def test_a_patch_is_sent_as_strategic_merge(tmp_path: Path) -> None:
     with fake_api() as api:
         access = ClusterAccess(str(api.kubeconfig(tmp_path)))
-        patches = NodeStatusPatches(lambda: open_session(access), "n1")
+        patches = NodeStatusWriter(lambda: open_session(access), "n1")
         assert patches.result() is None, "none was begun"
         patches.begin(removal_body())
         assert patches.result(20.0) == ""
@@ -44,7 +44,7 @@ def test_no_cluster_is_a_fault_and_no_wait() -> None:
     def no_cluster() -> Session:
         raise CannotDo("no cluster is configured")
 
-    patches = NodeStatusPatches(no_cluster, "n1")
+    patches = NodeStatusWriter(no_cluster, "n1")
     began = time.monotonic()
     patches.begin(json.dumps({}).encode())
     assert patches.result(20.0) == "no cluster is configured"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from qoslet.agent.guest.hour_budget import KeptTimes
 from qoslet.agent.guest.ports import NodeStatusClient
-from qoslet.core.node.cluster.node_condition import NodeCondition, condition_body, removal_body
+from qoslet.core.guest.node_condition import NodeCondition, condition_body, removal_body
 
 LEAST_SECONDS = 60.0
 """Between two writes at least: a condition that comes and goes is written once a minute."""

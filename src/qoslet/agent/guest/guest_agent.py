@@ -15,9 +15,9 @@ from qoslet.agent.guest.ports import Auditor, NodeSource, NodeView
 from qoslet.agent.ports import Clock
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.guest.node_condition import condition_of
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.status import GuestSync
-from qoslet.core.node.cluster.node_condition import condition_of
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo, QosletError
 

@@ -37,7 +37,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.v2 import HierarchyV2
 from qoslet.host.cluster.client_library import HINT, ClusterAccess, is_installed, open_session
-from qoslet.host.cluster.node_status import NodeStatusPatches
+from qoslet.host.cluster.node_status import NodeStatusWriter
 from qoslet.host.cluster.pod_evictor import PodEvictor
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.machine.utilization import Killing
@@ -100,7 +100,7 @@ def joined(
         )
         guard = PodGuard(executor, clock, killer, memory, ends, own_pods())
         condition = ConditionKeeper(
-            NodeStatusPatches(partial(open_session, access), name),
+            NodeStatusWriter(partial(open_session, access), name),
             HourFile(state, location.root, "condition"),
             *(clock.monotonic, time.time, random.random),
         )

@@ -6,15 +6,15 @@ import time
 from threading import Thread
 
 from qoslet.core.api.schema import shown
+from qoslet.core.guest.node_condition import PATCH_TYPE
 from qoslet.core.node.cluster.messages import refusal, status_of
-from qoslet.core.node.cluster.node_condition import PATCH_TYPE
 from qoslet.errors import QosletError, reason_of
 from qoslet.host.cluster.session import OpenSession, ReadLimits, body_of
 
 _LIMITS = ReadLimits(seconds=10.0, size=16 << 20)
 
 
-class NodeStatusPatches:
+class NodeStatusWriter:
     """One patch at a time; matches ``agent.guest.ports.NodeStatusClient``. ``node`` is its name."""
 
     def __init__(self, open_session: OpenSession, node: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from qoslet.core.audit.finding import Finding, Verdict
-from qoslet.core.node.cluster.node_condition import condition_body, condition_of, removal_body
+from qoslet.core.guest.node_condition import condition_body, condition_of, removal_body
 from qoslet.core.problem import Severity
 
 
