@@ -1,7 +1,8 @@
 """Ways to protect the page cache of a burstable pod beside a best-effort hog: what each is worth to
 the pod, where the hog ends, and who is killed.
 
-In a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.memory.burstable measure /out/burstable.json'``;
+Build the load where there is a compiler (``cc -static -O2 -o bench/memory/hog bench/memory/hog.c``), then
+in a guest: ``make vm-run SYSTEM=trixie CMD='python3 -m bench.memory.burstable measure /out/burstable.json'``;
 words after the file: ``swap``: with 256 MiB of swap; ``hide``: the hog's memory is a file that it does not
 map; ``all``: it wants more than there is; ``act``: with the guard; names of ways: only those.
 ``python -m bench.memory.burstable keep FILE...`` makes ``bench/results/burstable.json`` of such files.
@@ -43,13 +44,15 @@ RESULTS = Path(__file__).parents[1] / "results/burstable.json"
 REQUESTS = {"b": 260 * MIB, "g": 180 * MIB}
 HARD = 7 / 8
 """The share of its request that variant qoslet gives a Guaranteed pod in memory.min."""
-OVER, ALL = 80, 400
+OVER, ALL = 120, 400
 """MiB that the hog wants beyond what can be had without taking from pods: less than they hold, and more
 than the machine has."""
 SHORT, PLENTY = 64, 192
 """MiB that can be had without taking from pods: a way that answers shortage begins, and ends."""
+RATE = 120.0
+"""MiB that the hog takes in a second."""
 STEP = 0.25
-BESIDE = 25.0
+BESIDE = 15.0
 """Seconds that the hog is left beside the others once it has what it wants."""
 LONGEST = 60.0
 """Seconds within which it has to get there."""
@@ -73,7 +76,6 @@ WAYS = (
     Way("memory.low = request"),
     Way("and memory.min = 50 %", hard=0.5),
     Way("and memory.min = 80 %", hard=0.8),
-    Way("and memory.min = 7/8", hard=HARD),
     Way("and memory.high on best-effort", answer="high"),
     Way("and memory.reclaim of best-effort", answer="reclaim"),
     Way("and min_ttl_ms = 1000", ttl=1000),
@@ -130,7 +132,8 @@ def besteffort(made: Node) -> Path:
 
 
 def protect(made: Node, way: Way) -> None:
-    """Write a way's protection on the serving pods, their containers and every cgroup above."""
+    """Write a way's protection on the serving pods, their containers and every cgroup above, wherever
+    it does not stand: systemd takes it back when it changes a unit."""
     low = REQUESTS if way.low else dict.fromkeys(REQUESTS, 0)
     hard = {"b": int(low["b"] * way.hard), "g": int(low["g"] * HARD)}
     above = Path(made.group("b")).parent
@@ -143,11 +146,9 @@ def protect(made: Node, way: Way) -> None:
     both = sum(hard.values()), sum(low.values())
     rows += [(above.parent, *both), (Path(made.top), *both)]
     for group, least, soft in rows:
-        (group / "memory.min").write_text(str(least // 4096 * 4096))
-        (group / "memory.low").write_text(str(soft))
-    if TTL.exists():
-        TTL.write_text(str(way.ttl))
-    (besteffort(made) / "memory.high").write_text("max")
+        for file, value in (("memory.min", least // 4096 * 4096), ("memory.low", soft)):
+            if number(group, file) != value:
+                (group / file).write_text(str(value))
 
 
 def answer(made: Node, way: Way) -> None:
@@ -182,12 +183,13 @@ class _Hog:
     def watch(self) -> None:
         """Until it has what it wants and for a while after, or it is gone, or long enough."""
         while (now := time.monotonic() - self.begun) < LONGEST + ((self.reached and BESIDE) or 0):
+            protect(self.made, self.way)
             answer(self.made, self.way)
             held = holds(self.made)
             self.most = max(self.most, held)
             if held > self.at_grew + 1:
                 self.at_grew, self.grew = held, time.monotonic()
-            if not self.made.rows()[-1]["left"][0]:
+            if not self.made.lives("hog"):
                 self.killed = now
                 return
             if self.reached is None and held >= self.wanted * 0.97:
@@ -197,16 +199,22 @@ class _Hog:
             time.sleep(STEP)
 
 
-def measure(made: Node, way: Way, wanted: int, setting: Setting) -> Outcome:
+def measure(made: Node, way: Way, wanted: int, setting: Setting, program: Path) -> Outcome:
     """One way, from warm page cache on."""
+    if TTL.exists():
+        TTL.write_text(str(way.ttl))
+    (besteffort(made) / "memory.high").write_text("max")
     protect(made, way)
     until(made.serving, 60)
     time.sleep(8)
     before, waits, killed = {name: stat(made, name) for name in SERVING}, waited(), kills()
     quiet = Path(made.group("q"))
     spared, said = memqos.kills(quiet), len(made.said("evicting "))
-    made.create("hog", [*LOAD, setting.load, str(wanted)], restart="Never")
-    until(lambda: made.rows()[-1]["left"][0], 60)
+    command = [*LOAD, setting.load, str(wanted)]
+    if setting.load == "hold":
+        command = [str(program), "hold", str(wanted), str(wanted / RATE)]
+    made.create("hog", command, restart="Never")
+    until(lambda: made.lives("hog"), 60)
     hog = _Hog(made, way, wanted)
     hog.watch()
     end, now = time.monotonic(), waited()
@@ -247,6 +255,7 @@ def run(file: Path, words: list[str]) -> None:
     )
     names = [word for word in words if word not in ("hide", "all", "swap", "act")]
     rows: list[Outcome] = []
+    program = memqos.hog(Path("/var/tmp"))
     swap(setting.swap)
     with node("--guard", setting.guard, "--memory-qos", "off") as made:
         made.put("q", ["hold", str(HELD)])
@@ -254,7 +263,7 @@ def run(file: Path, words: list[str]) -> None:
         wanted = spare(made) + setting.over + setting.swap
         for way in WAYS:
             if not names or any(name in way.name for name in names):
-                rows.append(measure(made, way, wanted, setting))
+                rows.append(measure(made, way, wanted, setting, program))
                 print(rows[-1], flush=True)
                 file.write_bytes(msgspec.json.encode(guest(rows)))
     swap(0)

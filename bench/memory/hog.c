@@ -1,5 +1,5 @@
 /* Takes memory: hog LOAD MIB SECONDS. "touch" writes a byte to each page within SECONDS, as heaps grow;
-   "read" fills the same memory inside one system call. Built by bench.memory.memqos. */
+   "hold" does so and goes through them again and again; "read" fills the same memory inside one system call. Built by bench.memory.memqos. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,5 +33,9 @@ int main(int count, char **words)
         if (left > 0)
             usleep(left * 1e6);
     }
+    while (!strcmp(words[1], "hold"))
+        for (size_t done = 0; done < amount; done++, usleep(2000))
+            for (size_t at = 0; at < mib; at += page)
+                held[done * mib + at] = 1;
     return 0;
 }

@@ -30,7 +30,7 @@ LOAD = (sys.executable, "-ISs", str(Path(node_load.__file__)))
 POD = """
 apiVersion: v1
 kind: Pod
-metadata: {{name: {name}, uid: {name}, annotations: {annotations}}}
+metadata: {{name: {name}, uid: {uid}, annotations: {annotations}}}
 spec:
   restartPolicy: {restart}
   terminationGracePeriodSeconds: 1
@@ -56,6 +56,7 @@ class Node:
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.tiers = dict(TIERS)
+        self.uids: dict[str, str] = {}
         self.name = f"bench{secrets.token_hex(3)}"
         self.manifests = folder / "manifests"
         self.manifests.mkdir(mode=0o700)
@@ -91,9 +92,12 @@ class Node:
         annotations: Mapping[str, str] | None = None,
         restart: str = "Always",
     ) -> None:
-        """A manifest; a pod's UID is its name."""
+        """A manifest; a pod's UID is its name, from the second of that name on with another, for a
+        pod that has ended does not begin again."""
+        self.uids[name] = name if name not in self.uids else f"{name}{secrets.token_hex(3)}"
         text = POD.format(
             name=name,
+            uid=self.uids[name],
             command=json.dumps(command),
             resources=resources,
             annotations=json.dumps(annotations or {}),
@@ -109,7 +113,7 @@ class Node:
         above = f"{self.top}/{stem}.slice"
         if tier:
             above += f"/{stem}{tier}.slice"
-        return f"{above}/{stem}{tier}-pod{name}.slice"
+        return f"{above}/{stem}{tier}-pod{self.uids.get(name, name)}.slice"
 
     def warm(self, seconds: float) -> None:
         """Wait until both serve from page cache for a while."""
@@ -143,6 +147,10 @@ class Node:
     def serving(self) -> bool:
         """Whether the files of the serving pods are in memory, all but a twentieth."""
         return all(cached(stat(self, name)) >= size * 0.95 for name, (size, _) in SERVING.items())
+
+    def lives(self, name: str) -> bool:
+        """Whether a process of the pod is left."""
+        return "populated 1" in node_load.text(f"{self.group(name)}/cgroup.events")
 
     def remove(self, name: str) -> None:
         """Remove a pod, and wait until its group is gone."""

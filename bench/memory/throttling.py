@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from bench.memory.burstable import kills, spare
+from bench.memory.burstable import RATE, kills, spare
 from bench.memory.memqos import Sample, hog, number
 from bench.memory.pressed import (
     LOAD,
@@ -46,10 +46,8 @@ from the serving pods, by ``OVER``."""
 OVER = 100
 BEYOND = 64
 """MiB that the container wants beyond its limit."""
-RATE = 120.0
-"""MiB that ``touch`` takes in a second."""
 STEP = 0.2
-LASTS = 25.0
+LASTS = 20.0
 """Seconds for which a container is watched at most."""
 
 
@@ -90,7 +88,7 @@ def watched(made: Node, begun: float) -> tuple[list[Sample], float | None]:
     samples: list[Sample] = []
     group = Path(made.group("hog"))
     while (at := round(time.monotonic() - begun, 1)) < LASTS:
-        if not made.rows()[-1]["left"][0]:
+        if not made.lives("hog"):
             return samples, at
         used = (number(group, "memory.current") or 0) / MIB
         high = next(filter(None, (number(one, "memory.high") for one in group.glob("*/"))), None)
@@ -114,7 +112,7 @@ def measure(
         {"qoslet.dev/memory-throttling-factor": str(factor)} if factor else {},
         "Never",
     )
-    until(lambda: made.rows()[-1]["left"][0], 60)
+    until(lambda: made.lives("hog"), 60)
     begun = time.monotonic()
     samples, ended = watched(made, begun)
     end, now = time.monotonic(), waited()
