@@ -23,7 +23,7 @@ from bench.figures import Figure
 from bench.figures import table as figure_table
 from bench.offline import growth
 from bench.run import KEPT
-from docs import deployparts, memoryforms, phases, referenceparts
+from docs import deployparts, memoryforms, memorymeasured, phases, referenceparts
 from docs.specimens import sentences
 from qoslet.cli.help.man_page import page
 from qoslet.core.reconcile.file_writers import NEWEST, TABLE, FileWriter
@@ -229,6 +229,7 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "main figures": main_figures,
     "growth": fleet_growth,
     **memoryforms.PARTS,
+    **memorymeasured.PARTS,
     **referenceparts.PARTS,
     **phases.PARTS,
 }

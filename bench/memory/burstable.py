@@ -34,6 +34,7 @@ from bench.memory.pressed import (
     keep,
     node,
     served,
+    shrink,
     stat,
     until,
 )
@@ -49,6 +50,8 @@ OVER, ALL = 120, 400
 than the machine has."""
 SHORT, PLENTY = 64, 192
 """MiB that can be had without taking from pods: a way that answers shortage begins, and ends."""
+HUGE_PAGES = 480
+"""Of 2 MiB, taken from the machine."""
 RATE = 120.0
 """MiB that the hog takes in a second."""
 STEP = 0.25
@@ -256,6 +259,7 @@ def run(file: Path, words: list[str]) -> None:
     names = [word for word in words if word not in ("hide", "all", "swap", "act")]
     rows: list[Outcome] = []
     program = memqos.hog(Path("/var/tmp"))
+    shrink(HUGE_PAGES)
     swap(setting.swap)
     with node("--guard", setting.guard, "--memory-qos", "off") as made:
         made.put("q", ["hold", str(HELD)])
@@ -264,7 +268,7 @@ def run(file: Path, words: list[str]) -> None:
         for way in WAYS:
             if not names or any(name in way.name for name in names):
                 rows.append(measure(made, way, wanted, setting, program))
-                print(rows[-1], flush=True)
+                print(msgspec.json.encode(rows[-1]).decode(), flush=True)
                 file.write_bytes(msgspec.json.encode(guest(rows)))
     swap(0)
 

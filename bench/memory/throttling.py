@@ -32,6 +32,7 @@ from bench.memory.pressed import (
     milliseconds,
     node,
     served,
+    shrink,
     stat,
     until,
 )
@@ -46,6 +47,8 @@ from the serving pods, by ``OVER``."""
 OVER = 100
 BEYOND = 64
 """MiB that the container wants beyond its limit."""
+HUGE_PAGES = 300
+"""Of 2 MiB, taken from the machine."""
 STEP = 0.2
 LASTS = 20.0
 """Seconds for which a container is watched at most."""
@@ -151,6 +154,7 @@ def run(file: Path, names: list[str]) -> None:
     """Measure on one node, and write each row at once."""
     rows: list[Outcome] = []
     program = hog(Path("/var/tmp"))
+    shrink(HUGE_PAGES)
     with node("--memory-qos", "qoslet") as made:
         made.tiers["hog"] = "burstable"
         made.warm(10.0)
@@ -162,7 +166,7 @@ def run(file: Path, names: list[str]) -> None:
                     continue
                 for factor in FACTORS:
                     rows.append(measure(made, load, place, limit, factor, program))
-                    print(msgspec.structs.replace(rows[-1], samples=[], reads=[]), flush=True)
+                    print(msgspec.json.encode(rows[-1]).decode(), flush=True)
                     file.write_bytes(msgspec.json.encode(guest(rows)))
 
 
