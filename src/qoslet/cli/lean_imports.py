@@ -1,4 +1,4 @@
-"""Imports of msgspec and argparse without the modules that they want and qoslet does not use.
+"""Imports of typing, msgspec and argparse without the modules that they want and qoslet does not use.
 
 The stand-ins last for one import: whoever imports such a module later gets the real one. Where a
 stand-in does not fit a later version, the real modules are imported instead.
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 
 _LATER = ("inspect", "msgpack", "toml", "yaml")
+_SUCCESS = 1
+"""What the code of a pattern ends with."""
+_NUMBERS = (r"^-\d", r"^-(?:\d", r"-(?:\d")
+"""What the pattern of a negative number begins with, in each version of argparse."""
 
 
 class _StandIn:
@@ -22,6 +26,63 @@ class _StandIn:
 
     def __init__(self, **names: object) -> None:
         vars(self).update(names)
+
+
+class _Later:
+    """A module that is imported where anything but these names of it is used."""
+
+    def __init__(self, module: str, **names: object) -> None:
+        vars(self).update(names, __spec__=None)
+        self._module = module
+
+    def __getattr__(self, name: str) -> object:
+        module = self._module
+        if isinstance(sys.modules.get(module), _Later):
+            del sys.modules[module]
+        return getattr(__import__(module), name)
+
+
+class _Pattern:
+    """A pattern that is compiled at its first use."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self._given = text, flags
+
+    def __getattr__(self, name: str) -> object:
+        import re
+
+        return getattr(re.compile(*self._given), name)
+
+
+class _Number(_Pattern):
+    """The pattern of a negative number, which every option that is added is compared with."""
+
+    def match(self, text: str) -> object:
+        """As that of a pattern."""
+        second = text[1:2]
+        if second == "-" or second.isalpha():
+            return None
+        return self.__getattr__("match")(text)  # type: ignore[operator]
+
+
+def import_typing() -> None:
+    """Import typing without ``re`` and ``warnings``: it has types of the first, and with the second
+    it tells of what is outdated."""
+    if "typing" in sys.modules:
+        return
+    if not _imported("typing", {**_patterns(), "warnings": _Later("warnings")}):
+        import typing  # noqa: F401
+
+
+def _patterns() -> dict[str, object]:
+    """``re`` as far as its types go, which are those of what it is made of."""
+    try:
+        from _sre import compile as compiled  # type: ignore[import-not-found]
+
+        pattern = compiled("", 0, [_SUCCESS], 0, {}, (None,))
+        return {"re": _Later("re", Pattern=type(pattern), Match=type(pattern.match("")))}
+    except (ImportError, RuntimeError, TypeError, ValueError):
+        return {}
 
 
 def import_msgspec() -> None:
@@ -32,6 +93,7 @@ def import_msgspec() -> None:
     """
     if "msgspec" in sys.modules:
         return
+    import_typing()
     import typing
 
     # msgspec makes one to see which arguments it takes, and the first text that Python compiles
@@ -50,11 +112,16 @@ def import_msgspec() -> None:
 
 
 def import_argparse() -> None:
-    """Import argparse without ``gettext``: nothing here is translated."""
+    """Import argparse without ``gettext``, as nothing here is translated, and without ``re``: help
+    and rare arguments need patterns."""
     if "argparse" in sys.modules:
         return
-    words = {"gettext": _StandIn(gettext=str, ngettext=_counted)}
-    if not _imported("argparse", words):
+    apart = {
+        "gettext": _StandIn(gettext=str, ngettext=_counted),
+        "re": _Later("re", compile=_compiled_later, ASCII=256),
+        "warnings": _Later("warnings"),
+    }
+    if not _imported("argparse", apart):
         import argparse  # noqa: F401
 
 
@@ -83,6 +150,7 @@ def _beside_msgspec() -> dict[str, object]:
     """What stands in while msgspec is imported."""
     return {
         **_fast_datetime(),
+        "re": _Later("re", compile=_compiled),
         "typing_extensions": None,
         "decimal": _StandIn(Decimal=type("Decimal", (), {})),
         "uuid": _StandIn(UUID=type("UUID", (), {}), SafeUUID=_StandIn(unknown=None)),
@@ -122,6 +190,17 @@ def _schema_components(*args: object, **options: object) -> object:
     from msgspec import _json_schema
 
     return _json_schema.schema_components(*args, **options)  # type: ignore[arg-type]
+
+
+def _compiled(pattern: str, flags: int = 0) -> object:
+    """``re.compile``."""
+    import re
+
+    return re.compile(pattern, flags)
+
+
+def _compiled_later(pattern: str, flags: int = 0) -> _Pattern:
+    return (_Number if pattern.startswith(_NUMBERS) else _Pattern)(pattern, flags)
 
 
 def _counted(one: str, many: str, count: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -91,6 +90,8 @@ class Parser(argparse.ArgumentParser):
 
     def _unnamed(self) -> list[argparse.Action]:
         """The folded options that neither an example nor the help of another option names."""
+        import re
+
         helps = [one.help or "" for one in self._actions if one not in self.folded]
         words = set(re.findall(r"--[a-z-]+", " ".join([self.epilog or "", *helps])))
         return [one for one in self.folded if words.isdisjoint(one.option_strings)]
@@ -126,6 +127,20 @@ class Parser(argparse.ArgumentParser):
             where=name,
             hint=f"did you mean {near[0]}?" if near else hint,
         )
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        """As argparse does, without a pattern for an option of one value."""
+        if action.nargs is None and action.option_strings and arg_strings_pattern[:1] == "A":
+            return 1
+        return super()._match_argument(action, arg_strings_pattern)
+
+    def _match_arguments_partial(
+        self, actions: Sequence[argparse.Action], arg_strings_pattern: str
+    ) -> list[int]:
+        """As argparse does, without a pattern for one argument that takes any number."""
+        if len(actions) == 1 and actions[0].nargs == "*":
+            return [len(arg_strings_pattern) - len(arg_strings_pattern.lstrip("A-"))]
+        return super()._match_arguments_partial(actions, arg_strings_pattern)
 
     def _near(self, word: str) -> str | None:
         from difflib import get_close_matches

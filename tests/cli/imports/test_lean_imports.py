@@ -12,9 +12,22 @@ from tests.paths import REPO
 
 LEFT_OUT = """
 assert not {"decimal", "uuid", "gettext", "platform", "textwrap", "msgspec.inspect"} & loaded
+assert not {"re", "warnings"} & loaded - before, loaded
 """
 REAL_ONES = """
-import argparse, datetime, decimal, gettext, msgspec, uuid
+import argparse, datetime, decimal, gettext, msgspec, re, typing, uuid, warnings
+assert type(re) is type(warnings) is type(uuid)
+assert (typing.Pattern.__origin__, typing.Match.__origin__) == (re.Pattern, re.Match)
+assert (argparse._re.sub("a", "b", "aa"), argparse._re.ASCII) == ("bb", re.ASCII)
+assert argparse._re.compile(r"\\s+", re.ASCII).sub(" ", "a  b") == "a b"
+text = msgspec.json.Decoder(typing.Annotated[str, msgspec.Meta(pattern="^a+$")])
+assert text.decode('"aa"') == "aa"
+try:
+    text.decode('"b"')
+except msgspec.ValidationError:
+    pass
+else:
+    raise AssertionError("the pattern does not count")
 from msgspec import inspect
 assert not hasattr(msgspec, "other")
 assert {msgspec.toml.decode("a = 1")["a"], msgspec.yaml.decode("1")} == {1}
@@ -38,7 +51,8 @@ def python(code: str) -> None:
 
 def test_the_real_modules_come_later() -> None:
     python(
-        "import sys; from qoslet.cli.lean_imports import import_argparse, import_msgspec\n"
+        "import sys; before = set(sys.modules)\n"
+        "from qoslet.cli.lean_imports import import_argparse, import_msgspec\n"
         "import_msgspec(); import_argparse(); loaded = set(sys.modules)\n" + LEFT_OUT + REAL_ONES
     )
 
@@ -80,7 +94,8 @@ RARE = (
     "qoslet.core.plan.manager_problems", "qoslet.core.plan.memory_problems",
     "qoslet.core.pressure.throttle_guard", "qoslet.host.files.manifest_names",
     "qoslet.core.resources.windows", "qoslet.core.rules.windows",
-    "qoslet.core.cgroup.tree_owner", "bisect", "math",
+    "qoslet.core.cgroup.tree_owner", "qoslet.core.cgroup.keyed_files",
+    "bisect", "math",
 )  # fmt: skip
 MODULES = {"plan": 115, "version": 16}
 """The most modules of qoslet that a command imports."""

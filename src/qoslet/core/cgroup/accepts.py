@@ -9,17 +9,16 @@ kernels 6.1, 6.12, 6.18 and 7.2.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from qoslet.core.cgroup import keyed_files
 from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import hugepage_size, joined
 from qoslet.core.cgroup.kernel_numbers import (
     BLANKS,
     INVALID,
     MOST,
+    NO_DEVICE,
     RANGE,
     WIDE,
     LatePattern,
@@ -29,7 +28,6 @@ from qoslet.core.cgroup.kernel_numbers import (
     scanned,
     whole,
 )
-from qoslet.core.cgroup.keyed_files import NO_DEVICE
 
 MISSING, TOO_LONG = "no such file or directory", "argument list too long"
 ERRNOS = {
@@ -54,6 +52,7 @@ _SPAN = f"{SHORTEST_US} to {LONGEST_US} us"
 _NANO = 1000
 _LONGEST_LIST = 100 + 6 * MOST_CPUS
 _INT, _LONG = 32, 64
+_MOST_DIGITS = 9
 
 Write = Callable[[str, str | None, KernelFeatures], str | Complaint]
 """From the text of a write, and the content of the file (None: never written), to what is read back
@@ -121,7 +120,7 @@ def _quota(text: str, current: str | None, features: KernelFeatures) -> str | Co
     return "-1" if amount < 0 else _quota_fault(amount) or str(amount)
 
 
-_CPU_MAX = LatePattern(rf"[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z", re.DOTALL)
+_CPU_MAX = LatePattern(rf"(?s)[{BLANKS}]*([^{BLANKS}]{{1,20}})(.*)\Z")
 _INFINITE_SINCE = (6, 17)
 """Since this version 2^64 - 1 means no quota; before it is refused."""
 
@@ -129,8 +128,11 @@ _INFINITE_SINCE = (6, 17)
 def _cpu_max(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
     """``QUOTA [PERIOD]``; without a period the current one stays."""
     quota_text, _, period_text = text.partition(" ")
-    if plain(quota_text) and plain(period_text) and _lasts(int(period_text)):
-        return _quota_fault(int(quota_text)) or text
+    if plain(period_text) and _lasts(int(period_text)):
+        if quota_text == "max":
+            return text
+        if plain(quota_text):
+            return _quota_fault(int(quota_text)) or text
     match = _CPU_MAX.match(text)
     quota = scanned(match[1], features.wraps) if match is not None else None
     if match is None or (quota is None and match[1] != "max"):
@@ -229,8 +231,11 @@ def _subtree(text: str, current: str | None, features: KernelFeatures) -> str | 
     return text
 
 
+_TRIGGER = LatePattern(r"(some|full) [0-9]+ [0-9]+")
+
+
 def _trigger(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
-    if re.match(r"(some|full) [0-9]+ [0-9]+", text):
+    if _TRIGGER.match(text):
         return text
     return INVALID, "some or full with a threshold and a window in us"
 
@@ -269,17 +274,8 @@ WRITES: dict[str, Write] = {
     "memory.zswap.max": _bytes_v2,
     "memory.zswap.writeback": _FLAG,
     "memory.oom.group": _FLAG,
-    "io.max": keyed_files.rates,
-    "io.weight": keyed_files.weights,
-    "io.bfq.weight": keyed_files.bfq_weights,
-    "io.latency": keyed_files.latency,
     "io.prio.class": _word("no-change", "promote-to-rt", "none-to-rt", "restrict-to-be", "idle"),
     "blkio.bfq.weight": _number(1, 1000, RANGE),
-    "rdma.max": keyed_files.rdma,
-    "misc.max": keyed_files.misc,
-    "dmem.max": keyed_files.regions,
-    "dmem.low": keyed_files.regions,
-    "dmem.min": keyed_files.regions,
     "cgroup.freeze": _SWITCH,
     "cgroup.pressure": _SWITCH,
     "cgroup.kill": _number(1, 1, RANGE, True, True, _INT),
@@ -295,9 +291,34 @@ WRITES: dict[str, Write] = {
     "memory.pressure": _trigger,
 }
 
-KEYED = frozenset(
-    file for file, write in WRITES.items() if write.__module__ == keyed_files.__name__
-)
+
+def _keyed(file: str, name: str) -> Write:
+    """A function of ``keyed_files``, imported at the first write of ``file``: few plans have one."""
+
+    def write(text: str, current: str | None, features: KernelFeatures) -> str | Complaint:
+        from qoslet.core.cgroup import keyed_files
+
+        found: Write = getattr(keyed_files, name)
+        WRITES[file] = found
+        return found(text, current, features)
+
+    return write
+
+
+_KEYED = {
+    "io.max": "rates",
+    "io.weight": "weights",
+    "io.bfq.weight": "bfq_weights",
+    "io.latency": "latency",
+    "rdma.max": "rdma",
+    "misc.max": "misc",
+    "dmem.max": "regions",
+    "dmem.low": "regions",
+    "dmem.min": "regions",
+}
+WRITES.update({file: _keyed(file, name) for file, name in _KEYED.items()})
+
+KEYED = frozenset(_KEYED)
 """Files in which a write leaves the entries that it does not name."""
 
 
@@ -319,16 +340,19 @@ def written(file: str, text: str, current: str | None, features: KernelFeatures)
     return text
 
 
-_HUGETLB = LatePattern(r"hugetlb\.([0-9]{1,9}[KMG]B)\.(?:rsvd\.)?(max|limit_in_bytes)\Z")
-
-
 @lru_cache(maxsize=64)
 def _hugetlb(file: str) -> tuple[str, int, str] | None:
     """The size of a file's pages as text and in bytes, and its word for no limit."""
-    match = _HUGETLB.match(file)
-    if match is None:
+    family, _, rest = file.partition(".")
+    size, _, name = rest.partition(".")
+    kind, digits = name.removeprefix("rsvd."), size[:-2]
+    if family != "hugetlb" or kind not in ("max", "limit_in_bytes"):
         return None
-    return match[1], hugepage_size(file), "max" if match[2] == "max" else "-1"
+    if size[-2:] not in ("KB", "MB", "GB") or not (digits.isascii() and digits.isdecimal()):
+        return None
+    if len(digits) > _MOST_DIGITS:
+        return None
+    return size, hugepage_size(file), "max" if kind == "max" else "-1"
 
 
 def _hugepages(file: str, text: str, features: KernelFeatures) -> str | Complaint:

@@ -7,11 +7,15 @@ where no error is given, and a suffix without a number is 0.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
 
 INVALID, RANGE = "invalid argument", "numerical result out of range"
 WIDE = "value too large for defined data type"
+NO_DEVICE = "no such device"
 
 BLANKS = " \t\n\v\f\r"
 """What the kernel strips."""
@@ -27,12 +31,13 @@ class LatePattern:
     fullmatch: Callable[[str], re.Match[str] | None]
     finditer: Callable[[str], Iterator[re.Match[str]]]
 
-    def __init__(self, text: str, flags: int = 0) -> None:
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._flags = flags
 
     def __getattr__(self, name: str) -> object:
-        compiled = re.compile(self._text, self._flags)
+        import re
+
+        compiled = re.compile(self._text)
         self.match, self.fullmatch = compiled.match, compiled.fullmatch
         self.finditer = compiled.finditer
         return getattr(compiled, name)
@@ -75,8 +80,8 @@ def _value(digits: str) -> int:
 
 def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
     """kstrtoull, kstrtoll or kstrtoint: the number, or the error."""
-    if bits == 64 and plain(text[1:] if signed and text[:1] == "-" else text):
-        return int(text)
+    if plain(text[1:] if signed and text[:1] == "-" else text):
+        return _bounded(int(text), signed, bits)
     match = _KSTRTO.match(text)
     if match is None or (match[1] == "-" and not signed):
         return INVALID
@@ -85,7 +90,10 @@ def whole(text: str, signed: bool = False, bits: int = 64) -> int | str:
         return RANGE
     if match[3] is None:
         return INVALID
-    amount = -amount if match[1] == "-" else amount
+    return _bounded(-amount if match[1] == "-" else amount, signed, bits)
+
+
+def _bounded(amount: int, signed: bool, bits: int) -> int | str:
     most = 1 << (bits - signed)
     return amount if (-most if signed else 0) <= amount < most else RANGE
 
@@ -97,7 +105,8 @@ def _fitted(amount: int, wraps: bool) -> int:
 def memparse(text: str, wraps: bool = False) -> int | None:
     """Decimal, octal or hexadecimal bytes with an optional suffix K to E; None for other text. An
     empty text is 0."""
-    if plain(text):
+    # the largest counter of v1 has a digit more than a plain number
+    if plain(text) or (len(text) == _PLAIN + 1 and plain(text[1:]) and plain(text[:-1])):
         return int(text)
     match = _MEMPARSE.match(text)
     if match is None or (match[2] and not match[1] and not wraps):

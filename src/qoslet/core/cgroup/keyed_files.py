@@ -13,6 +13,7 @@ from qoslet.core.cgroup.kernel_numbers import (
     BLANKS,
     INVALID,
     MOST,
+    NO_DEVICE,
     RANGE,
     LatePattern,
     memparse,
@@ -21,7 +22,6 @@ from qoslet.core.cgroup.kernel_numbers import (
     whole,
 )
 
-NO_DEVICE = "no such device"
 Complaint = tuple[str, str]
 
 _DEVICE = LatePattern(r"[ \t\n\v\f\r]*([0-9]{1,9}):([0-9]{1,9})[ \t\n\v\f\r]+")

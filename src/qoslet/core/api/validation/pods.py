@@ -9,7 +9,6 @@ validateEphemeralContainers, validatePodHostNetworkDeps, validateHostUsers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +83,9 @@ _SPEC_PLAIN = slice(PodSpecShape.__struct_fields__.index("containers"))
 _SPEC_TEXTS = slice(PodSpecShape.__struct_fields__.index("volumes"), None)
 _CONTAINER_PLAIN = slice(ContainerShape.__struct_fields__.index("image"))
 _CONTAINER_TEXTS = slice(ContainerShape.__struct_fields__.index("lifecycle"), None)
-_TOKEN_VOLUME = re.compile(rb"kube-api-access-[a-z0-9]{5}")
+_TOKEN_VOLUME = b"kube-api-access-"
+_TOKEN_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
+_TOKEN_LENGTH = len(_TOKEN_VOLUME) + 5
 
 
 class PodRules:
@@ -231,12 +232,22 @@ def _choices(
             faults.append(FieldFault(f"{path}.{name}", message, hint))
 
 
+def _token_volume(text: bytes) -> bytes:
+    """The first name of a token volume in a text; empty where there is none."""
+    at = text.find(_TOKEN_VOLUME)
+    while at >= 0:
+        name = text[at : at + _TOKEN_LENGTH]
+        if len(name) == _TOKEN_LENGTH and _TOKEN_LETTERS.issuperset(name[len(_TOKEN_VOLUME) :]):
+            return name
+        at = text.find(_TOKEN_VOLUME, at + 1)
+    return b""
+
+
 def _signature(spec: PodSpecShape) -> list[object]:
     """What tells a spec from others that all rules but those of images and labels treat alike. The
     name of the token volume differs from pod to pod; it is left out where it is that of a mount."""
     values = astuple(spec)
-    token = None if spec.volumes is NOTHING else _TOKEN_VOLUME.search(bytes(spec.volumes))
-    name = token.group() if token else b""
+    name = b"" if spec.volumes is NOTHING else _token_volume(bytes(spec.volumes))
     found: list[object] = [values[_SPEC_PLAIN], spec.os.name if spec.os else None]
     # no JSON has these two bytes outside of its strings
     texts = b"\0".join(values[_SPEC_TEXTS])
