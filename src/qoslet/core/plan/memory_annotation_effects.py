@@ -141,7 +141,7 @@ def _unthrottled(policy: NodePolicy, qos: QosClass, container: Container) -> str
         return "the memory request equals the limit: nothing to throttle"
     skipped = high_skipped(policy.memory_qos, qos, request, limit)
     if skipped is not None:
-        return skipped.value.format(request)
+        return skipped.format(request)
     return "it gives no memory.high above the request"
 
 

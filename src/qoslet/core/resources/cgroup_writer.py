@@ -145,7 +145,7 @@ class Files:
             else:
                 self.put(*row)
 
-    def skip(self, file: str, reason: Reason, *inputs: object) -> None:
+    def skip(self, file: str, reason: str, *inputs: object) -> None:
         """Record why a file is not written."""
         self.unwritten[file] = NotWritten(file, reason, inputs)
 
@@ -199,7 +199,7 @@ def container_unwritten(policy: NodePolicy, message: CriResources) -> dict[str, 
     """The files that are not written in a container, by their names in v2."""
     unwritten = {row.file: row for row in message.unwritten}
 
-    def skip(file: str, reason: Reason, *inputs: object) -> None:
+    def skip(file: str, reason: str, *inputs: object) -> None:
         unwritten[file] = NotWritten(file, reason, inputs)
 
     if not message.cpu_quota:

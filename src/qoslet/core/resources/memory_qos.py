@@ -133,7 +133,7 @@ def container_rows(
     yield _high(policy, qos, request, limit, annotated, name)
 
 
-def high_skipped(variant: str, qos: QosClass, request: int, limit: int) -> Reason | None:
+def high_skipped(variant: str, qos: QosClass, request: int, limit: int) -> str | None:
     """Why a variant writes no ``memory.high`` for this pod; None if it may."""
     if variant == "design" and qos == "Guaranteed":
         return Reason.GUARANTEED
