@@ -40,6 +40,11 @@ class CgroupMounts(Struct, frozen=True):
     unified: MountPoint | None
 
 
+def cgroup_mounts(root: str = "") -> list[MountPoint]:
+    """What ``cgroups`` goes by: a machine with containers has a hundred other mounts."""
+    return mounts(root, (" - cgroup", f" {CGROUP} "))
+
+
 def cgroups(table: list[MountPoint]) -> CgroupMounts:
     """Which hierarchy the machine has: v2 where cgroup2 is mounted at the usual place, else v1
     where controllers are mounted on their own (a hybrid host, too), else v2 mounted elsewhere.
@@ -72,6 +77,6 @@ class HierarchyMounts(Struct, frozen=True):
 
 def mounted(root: str = "") -> HierarchyMounts:
     """Only where control groups are: what ``probe`` says of them, without the rest."""
-    groups = cgroups(mounts(root))
+    groups = cgroups(cgroup_mounts(root))
     point = groups.unified.point if groups.unified is not None else None
     return HierarchyMounts(groups.hierarchy, dict(sorted(groups.where.items())), point)

@@ -6,7 +6,6 @@ one is what the owner allows (systemd.exec(5) LimitNOFILE).
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EMFILE, ENFILE
@@ -27,6 +26,8 @@ _usual: tuple[int, int] | None = None
 def raise_limit() -> None:
     """Take as many descriptors as this process may have. Raises CannotDo where that is too few."""
     global _usual
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY != hard < LEAST:
         raise CannotDo(
@@ -45,6 +46,8 @@ def usual_limit() -> Iterator[None]:
     if _usual is None:
         yield
         return
+    import resource
+
     raised = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, _usual)
     try:
@@ -55,11 +58,15 @@ def usual_limit() -> Iterator[None]:
 
 def are_few() -> bool:
     """Whether this process may have so few descriptors that it must do with less at a time."""
+    import resource
+
     return resource.RLIM_INFINITY != resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW
 
 
 def kept_at_most() -> int:
     """Descriptors that may be kept for speed, by all of this process."""
+    import resource
+
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:
         soft = 1 << 20

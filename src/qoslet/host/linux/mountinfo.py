@@ -19,10 +19,13 @@ class MountPoint(Struct, frozen=True, gc=False):
     number: int = 0
 
 
-def mounts(root: str = "") -> list[MountPoint]:
-    """Every mount, in the order of mounting; ``root`` stands in front of ``/proc``."""
+def mounts(root: str = "", about: Collection[str] = ("",)) -> list[MountPoint]:
+    """Every mount whose line has one of these texts in it, in the order of mounting; ``root`` stands
+    in front of ``/proc``."""
     found = []
     for line in (text(f"{root}/proc/self/mountinfo") or "").splitlines():
+        if not any(part in line for part in about):
+            continue
         before, dash, after = line.partition(" - ")
         fields, types = before.split(" "), after.split(" ")
         if dash and len(fields) >= 6 and types[0]:

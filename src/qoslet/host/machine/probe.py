@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.node.fields import cpus as cpu_numbers
 from qoslet.core.node.host_facts import Probed
-from qoslet.host.cgroupfs.mounted import CgroupMounts, cgroups
+from qoslet.host.cgroupfs.mounted import CgroupMounts, cgroup_mounts, cgroups
 from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
 from qoslet.host.linux.procfs import text
@@ -166,7 +166,7 @@ def _identity(root: str) -> dict[str, str]:
 def probe(root: str = "", page_size: int | None = None) -> Probed:
     """Look at the machine below ``root``. ``page_size`` in bytes: the running kernel's if None."""
     memory = meminfo(text(f"{root}/proc/meminfo"))
-    groups = cgroups(mounts(root))
+    groups = cgroups(cgroup_mounts(root))
     online = (text(f"{root}/sys/devices/system/cpu/online") or "").strip() or None
     numbers = cpu_numbers(online) if online else None
     systemd = _runs_systemd(root)
