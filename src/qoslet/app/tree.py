@@ -20,7 +20,6 @@ from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root,
 from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
-from qoslet.host.state.damaged import damage
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
 from qoslet.host.state.resume import damaged_journals, open_journal, read_journal, verb_of
 
@@ -291,6 +290,8 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
             )
             made.verb = header.verb
         if made.verb in GUESTS:
+            from qoslet.host.state.damaged import damage
+
             made.damage = damage(damaged_journals(place.root, state))
             if made.damage is not None and verb is not None:
                 made.notes.append(str(made.damage))

@@ -28,7 +28,6 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
-from qoslet.host.state.damaged import keep_aside, kept_aside
 from qoslet.host.state.folder import (
     JOURNAL,
     PLUGIN_JOURNAL,
@@ -283,6 +282,8 @@ def _take_up(
 
 def _keep_aside(journal: JournalFile) -> None:
     """Keep a damaged journal beside the one that is written now. Raises ``CannotDo``."""
+    from qoslet.host.state.damaged import keep_aside
+
     try:
         keep_aside(journal.folder)
     except FileNotFoundError:
@@ -295,6 +296,8 @@ def damaged_journals(root: str, state: str) -> list[str]:
     """The paths of damaged journals of a tree of another manager: those kept aside, and the one in
     place. Raises ``CannotDo``."""
     path = f"{state}/{escaped(root)}"
+    from qoslet.host.state.damaged import kept_aside
+
     folder = _opened(path)
     if folder < 0:
         return []
