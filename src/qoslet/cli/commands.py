@@ -5,8 +5,6 @@ Only names are here, so that help and a wrong command cost no import.
 
 from __future__ import annotations
 
-import sys
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -77,10 +75,9 @@ def overview() -> str:
 
 def module_of(command: str) -> ModuleType:
     """The module of a command."""
-    # importlib's own function imports ``warnings`` first
-    name = f"qoslet.cli.{COMMANDS[command][0]}.{command}"
-    __import__(name)
-    return sys.modules[name]
+    from importlib import import_module
+
+    return import_module(f"qoslet.cli.{COMMANDS[command][0]}.{command}")
 
 
 def parser_of(command: str) -> Parser:

@@ -74,6 +74,14 @@ def import_typing() -> None:
         import typing  # noqa: F401
 
 
+def import_importlib() -> None:
+    """Import importlib without ``warnings``, with which it tells of what is outdated."""
+    if "importlib" in sys.modules:
+        return
+    if not _imported("importlib", {"warnings": _Later("warnings")}):
+        import importlib  # noqa: F401
+
+
 def _patterns() -> dict[str, object]:
     """``re`` as far as its types go, which are those of what it is made of."""
     try:

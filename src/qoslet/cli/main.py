@@ -10,7 +10,7 @@ import os
 import sys
 
 from qoslet.cli.commands import COMMANDS, module_of, overview, parser_of
-from qoslet.cli.lean_imports import import_argparse, import_msgspec
+from qoslet.cli.lean_imports import import_argparse, import_importlib, import_msgspec
 from qoslet.cli.own_modules import find_own_modules
 
 TYPE_CHECKING = False
@@ -127,6 +127,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         raise _unknown(command)
     import_msgspec()
     import_argparse()
+    import_importlib()
     code: int = module_of(command).run(parser_of(command).parse_args(rest))
     return code
 

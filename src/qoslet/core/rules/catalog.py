@@ -7,6 +7,7 @@ these ids.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Protocol
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ class _Rules(dict[str, Rule]):
         # most rules are in the module that their id begins with
         family = id.partition(".")[0]
         if family in MODULES:
-            __import__(f"{__package__}.{family}")
+            import_module(f"{__package__}.{family}")
         if id not in self:
             register_all()
         if id not in self:
@@ -47,7 +48,7 @@ RULES: dict[str, Rule] = _Rules()
 def register_all() -> None:
     """Import every module of rules. A plan needs few of them; sentences and lists need all."""
     for name in (*(f"{__package__}.{module}" for module in MODULES), *BESIDE):
-        __import__(name)
+        import_module(name)
 
 
 class Ruled(Protocol):
