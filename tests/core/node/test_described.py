@@ -162,9 +162,11 @@ def test_kubeadm_and_a_flag_name_the_machine(name: str, by_flag: bool) -> None:
     node = read(file, own(capacity={"cpu": "4", "memory": "8Gi"}))
     assert (node.hierarchy, node.name) == ("v1" if here else "v2", name)
     assert bool(node.assumed) is not here
-    if not here:
-        with pytest.raises(BadInputs, match="--probe always"):
-            read(file)
+    sized = read(file)
+    assert {"capacity.cpu", "capacity.memory"} <= set(sized.probed)
+    assert ("capacity.pid" in sized.probed, sized.hierarchy) == (here, node.hierarchy)
+    with pytest.raises(BadInputs, match=r"capacity\.cpu"):
+        read(file, probe="never")
     assert read(file, probe="always").hierarchy == "v1"
 
 

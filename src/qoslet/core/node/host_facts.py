@@ -61,9 +61,9 @@ another one."""
 class Lookup:
     """Looks a field up: qoslet's Node, then the API's, then a probe, made only when needed.
 
-    ``described`` tells that the documents are of another machine: its API Node, or a name in
-    kubeadm's file or a flag; a KubeletConfiguration names none. ``configured`` are the fields of the
-    kubelet's configuration, flags among them; ``asked_release`` is the release that a flag names.
+    ``described``: the documents are of another machine, by its API Node, kubeadm's file or a flag; a
+    KubeletConfiguration names none. ``configured``: the kubelet's fields, with flags. ``asked_release``:
+    the release that a flag names.
     """
 
     def __init__(
@@ -87,6 +87,8 @@ class Lookup:
         self._look = look
         self._configured: Fields = configured or {}
         self._described: bool | None = None
+        # kubeadm's file and flags never have the size of the machine that they name
+        self.only_named = look == "auto" and not self.api and self._registered is not None
 
     @property
     def described(self) -> bool:
@@ -199,17 +201,16 @@ def capacity(machine: Lookup, os: str) -> dict[str, Quantity]:
     if os == "windows" and "pid" in missing:
         missing.remove("pid")
     for name in missing:
-        measured = not machine.described
+        measured = not machine.described or (machine.only_named and name != "pid")
         found = getattr(machine.found(), name) if measured else None
         amount = machine.noted(f"{prefix}{name}", found)
         if amount:
             result[name] = from_int(amount, "BinarySI" if name == "memory" else "DecimalSI")
         elif name != "pid":
             why = " and this machine does not show it" if measured else ""
-            hint = "set capacity in a qoslet/v1 Node document (--node)"
-            hint += "" if measured else ", or --probe always if this is the node"
-            message = f"is unknown: no document has it{why}"
-            machine.faults.add(f"{prefix}{name}", message, hint)
+            this = "" if measured else ", or --probe always if this is the node"
+            hint = f"set capacity in a qoslet/v1 Node document (--node){this}"
+            machine.faults.add(f"{prefix}{name}", f"is unknown: no document has it{why}", hint)
         elif not measured and "memory" in result:
             from qoslet.core.node.described.assumptions import pids
 
@@ -288,8 +289,7 @@ def _hugepage_sizes(
 
 
 def _capacity_is_here(machine: Lookup) -> bool:
-    """Whether CPUs and memory may be this machine's: where it is not described, or its capacity was
-    taken."""
+    """Whether CPUs and memory are this machine's."""
     return not machine.described or {"capacity.cpu", "capacity.memory"} <= machine.probed
 
 
