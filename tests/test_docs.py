@@ -19,7 +19,7 @@ import pytest
 
 from bench.memory import memqos, memqosdraw
 from docs import generate
-from docs.pictures import growth, render
+from docs.pictures import growth, render, throttling
 from qoslet.core.node.node import HostFacts
 from tests.frozen import counts
 
@@ -228,6 +228,11 @@ def test_curves_are_drawn_from_what_was_measured(tmp_path: Path) -> None:
 
 def test_growth_is_drawn_from_what_was_measured() -> None:
     assert growth.picture() == growth.PICTURE.read_text(encoding="utf-8"), "make docs draws it"
+
+
+def test_neighbours_are_drawn_from_what_was_measured() -> None:
+    made = throttling.PICTURE.read_text(encoding="utf-8")
+    assert throttling.picture() == made, "make docs draws it"
 
 
 def test_every_picture_is_shown() -> None:

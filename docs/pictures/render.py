@@ -1,5 +1,5 @@
-"""Draws the picture of the tutorial from what ``qoslet plan`` prints in colour, and that of a fleet's
-growth."""
+"""Draws the picture of the tutorial from what ``qoslet plan`` prints in colour, that of a fleet's
+growth, and that of a throttled container's neighbour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from docs.pictures import growth
+from docs.pictures import growth, throttling
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/pictures/plan.svg"
@@ -78,3 +78,4 @@ def picture() -> str:
 if __name__ == "__main__":
     PICTURE.write_text(picture(), encoding="utf-8")
     growth.draw()
+    throttling.draw()
