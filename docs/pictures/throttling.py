@@ -16,7 +16,6 @@ from bench.memory.throttling import RESULTS, Outcome
 PICTURE = Path(__file__).with_name("memory-qos-neighbours.svg")
 LOAD, PLACE = "touch", "short"
 LEFT, TOP, WIDE, TALL, ACROSS, DOWN = 52, 96, 374, 170, 64, 62
-HEIGHT = TOP + 2 * TALL + DOWN + 70
 BEFORE = 5
 """Seconds before the container begins that are drawn."""
 KINDS = {None: "none", 0.9: "guard", 0.8: "stall"}
@@ -70,10 +69,11 @@ def picture() -> str:
     """The picture of the kept runs."""
     guests = kept(RESULTS, Guest[Outcome])
     kernels = list(dict.fromkeys(guest.linux for guest in guests))
+    height = TOP + len(kernels) * (TALL + DOWN) + 8
     rows = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}">',
         STYLE,
-        f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
+        f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
         words(
             LEFT, 26, "What memory.high spares a neighbour of a container that outgrows it", "title"
         ),
@@ -85,26 +85,26 @@ def picture() -> str:
         ),
         words(
             LEFT,
-            HEIGHT - 10,
+            height - 10,
             f"Measured on {guests[0].date}: {guests[0].machine}, no swap, guard act.",
             "soft",
         ),
     ]
-    for column, linux in enumerate(kernels):
+    for number, linux in enumerate(kernels):
         found = {factor: typical(guests, linux, factor) for factor in KINDS}
-        left = LEFT + column * (WIDE + ACROSS)
+        top = TOP + number * (TALL + DOWN)
         last = round(max(row.seconds for row in found.values()) + 3)
         limit = found[None].limit
-        frame = Frame(left, TOP, last, (limit // 500 + 1) * 500)
+        frame = Frame(LEFT, top, last, (limit // 500 + 1) * 500)
         rows += _axes(frame, f"Linux {linux}: MiB in use by the container", 500)
-        rows.append(f'<path class="limit" d="M{left} {frame.y(limit)}H{left + WIDE}"/>')
+        rows.append(f'<path class="limit" d="M{LEFT} {frame.y(limit)}H{LEFT + WIDE}"/>')
         rows += _lines(frame, {factor: used(row) for factor, row in found.items()})
-        frame = Frame(left, TOP + TALL + DOWN, last, 8)
+        frame = Frame(LEFT + WIDE + ACROSS, top, last, 8)
         rows += _axes(frame, "the neighbour's reads, times what they took before", 2)
         rows += _lines(frame, {factor: reads(row) for factor, row in found.items()})
     at: float = LEFT
     for factor, text in LABELS.items():
-        rows.append(words(at, HEIGHT - 30, text, f"{KINDS[factor]} name"))
+        rows.append(words(at, height - 30, text, f"{KINDS[factor]} name"))
         at += 250
     return "\n".join([*rows, "</svg>", ""])
 
