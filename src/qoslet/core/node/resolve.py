@@ -17,7 +17,6 @@ from qoslet.core.api.pod import Quantities, System
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts
 from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, kubelet_read
-from qoslet.core.node.documents.reader import sort
 from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
@@ -254,7 +253,11 @@ def _system(machine: Lookup, forced: System | None) -> tuple[System, bool]:
 
 def _sources(faults: Faults, documents: Sequence[tuple[str, Any]], flags: Flags) -> Sources:
     """The sorted documents; a flag's hierarchy stands where qoslet's Node has it."""
-    sources = sort(faults, documents, flags.node_name)
+    sources = Sources()
+    if documents:
+        from qoslet.core.node.documents.reader import sort
+
+        sources = sort(faults, documents, flags.node_name)
     if flags.hierarchy is not None:
         sources.own = {**(sources.own or {}), "host.hierarchy": (flags.hierarchy, "--hierarchy")}
     return sources
