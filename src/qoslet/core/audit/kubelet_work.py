@@ -23,10 +23,12 @@ _SUMS = (
     "memory.limit_in_bytes",
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
+_PROTECTION = ("memory.min", "memory.low")
 _PAGES = "hugetlb."
 """Limits that a kubelet's start writes to kubepods, and its next QoS update takes away. Source:
 kubelet cm/node_container_manager_linux.go, qos_container_manager_linux.go setHugePagesUnbounded."""
 _STARTED = "the kubelet started less than a minute ago and updates it within the next"
+_CREATES = "the kubelet started less than a minute ago and creates it first"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
@@ -68,10 +70,12 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             findings.append(
                 _pending(one, "its runtime still has it, as while the kubelet ends a pod")
             )
-        elif why and is_sum(one.name.rpartition("/")[2], one.file) and one.verdict in _OFF:
+        elif why and one.verdict in _OFF and _is_to_come(one, work):
             findings.append(_pending(one, why))
         elif work.is_new and _is_unbounded(one):
             findings.append(_pending(one, _STARTED))
+        elif work.is_new and one.verdict == "missing" and one.name.rpartition("/")[2] in _QOS:
+            findings.append(_pending(one, _CREATES))
         elif work.lacks_pods and _is_whole(one):
             findings.append(_pending(one, _UNKNOWN))
         else:
@@ -82,6 +86,13 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
 def is_sum(leaf: str, file: str | None) -> bool:
     """Whether a value of a cgroup, by the last part of its abstract name, comes from all pods."""
     return leaf in _QOS and file in _SUMS
+
+
+def _is_to_come(one: Finding, work: KubeletWork) -> bool:
+    """Whether it is a value that the next QoS update writes, or a new kubelet's start. Of kubepods the
+    first has protection only; its other values come from what is reserved."""
+    leaf, file = one.name.rpartition("/")[2], one.file
+    return is_sum(leaf, file) and (work.is_new or leaf != "kubepods" or file in _PROTECTION)
 
 
 def _is_unbounded(one: Finding) -> bool:
