@@ -107,9 +107,10 @@ class ProcessRuntime:
                 life, proc = pod.lives[name], record.processes.get(name)
                 log = self._logs.path(pod.spec.key, pod.spec.uid, name, max(0, life.starts - 1))
                 pod.logs[name] = log if life.starts else ""
-                if proc is None and not life.alive and not self._groups.members(path):
+                # What was begun as the other one ended has no record: a first start is made again.
+                unknown = proc is None and not life.alive
+                if unknown and not (life.starts and self._groups.members(path)):
                     continue
-                # Without a record of it, it was begun as the other one ended.
                 if not life.alive:
                     life = begun(life, self._clock())
                 pod.lives[name] = life if life.phase == "running" else began(life, life.began_at)
