@@ -80,6 +80,18 @@ def test_a_pod_starts_when_its_record_can_be_written(
     bench.end()
 
 
+def test_a_first_start_that_no_record_knows_is_made_again(tmp_path: Path) -> None:
+    first = Bench(tmp_path, shell("app", "exec sleep 100"))
+    first.start()  # and no poll, which records the process
+    second = Bench(tmp_path, shell("app", "exec sleep 100"), groups=first.groups)
+    second.runtime.take_up()
+    state = second.until(lambda states: states["app"].running)["app"]
+    assert (state.restarts, state.exit_code) == (0, None)
+    assert second.groups.members(second.paths["app"]) == {state.pid}
+    second.end()
+    second.runtime.close()
+
+
 def test_a_pipe_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "app.out").mkdir()
     log = ContainerLogs(str(tmp_path / "logs"), LogLimits()).file(
