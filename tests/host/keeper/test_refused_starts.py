@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,11 +84,13 @@ def test_a_pod_starts_when_its_record_can_be_written(
 def test_a_first_start_that_no_record_knows_is_made_again(tmp_path: Path) -> None:
     first = Bench(tmp_path, shell("app", "exec sleep 100"))
     first.start()  # and no poll, which records the process
+    path = first.paths["app"]
+    while not first.groups.members(path):
+        time.sleep(0.005)
     second = Bench(tmp_path, shell("app", "exec sleep 100"), groups=first.groups)
     second.runtime.take_up()
-    state = second.until(lambda states: states["app"].running)["app"]
-    assert (state.restarts, state.exit_code) == (0, None)
-    assert second.groups.members(second.paths["app"]) == {state.pid}
+    state = second.until(lambda states: first.groups.members(path) == {states["app"].pid})["app"]
+    assert (state.running, state.restarts, state.exit_code) == (True, 0, None)
     second.end()
     second.runtime.close()
 
