@@ -3,6 +3,9 @@ restarts with another podPidsLimit, and with Memory QoS."""
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from msgspec.structs import replace
 
 from qoslet.core.audit.live import LiveTree
@@ -93,3 +96,24 @@ def test_qoslet_writes_its_own_pods_again(folder: str) -> None:
     found = [one for one in look(own, live).findings if one.file == "pids.max"]
     assert {one.verdict for one in found} == {"drift"}
     assert first(plan, "pod").path in {one.path for one in found}
+
+
+@pytest.mark.parametrize(("identity", "verdict"), [(2, "stale"), (10**6, "drift")])
+def test_one_value_tells_a_pod_of_before_where_all_others_came_later(
+    folder: str, identity: int, verdict: str
+) -> None:
+    # of a kubelet 1.36.2, once all static pods but one had been created again
+    plan = plan_of(folder, "v2", memory_qos="1.36")
+    live = tree_of(plan)
+    rows = [
+        (one.pod.uid, one.path or "", setting.file)
+        for one in plan.cgroups
+        for setting in (one.settings if one.pod is not None and one.path else ())
+        if setting.file in QOS and setting.applied != released(setting.file, "v2")
+    ]
+    counts = Counter(uid for uid, _, _ in rows)
+    path = next(path for uid, path, file in rows if counts[uid] == 1 and file == "memory.high")
+    live = written(live, path, "memory.high", "max")
+    aged = replace(live.cgroups[path], identity=identity)
+    found = look(plan, replace(live, cgroups={**live.cgroups, path: aged})).findings
+    assert [one.verdict for one in found if one.file == "memory.high"] == [verdict]

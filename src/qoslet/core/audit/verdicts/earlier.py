@@ -19,7 +19,8 @@ _QOS = ("memory.min", "memory.low", "memory.high")
 _LEAST = 2
 """How many values have to tell the same: one alone may be a change by hand."""
 _LEAST_IN_A_ROW = 3
-"""How many pods, created one after the other, where others have what is planned."""
+"""How many pods, created one after the other, where others have what is planned; and how many cgroups
+have it that were created later, where one value alone differs."""
 
 
 class EarlierConfiguration:
@@ -67,6 +68,8 @@ class EarlierConfiguration:
         hierarchy, page = self._context.node.hierarchy, self._context.node.host.page_size
         bare: Counter[str] = Counter()
         others = set[str]()
+        first: dict[str, int] = {}
+        later: list[int] = []
         for cgroup in self._context.plan.cgroups:
             live = self._context.live.cgroups.get(cgroup.path or "")
             if cgroup.pod is None or live is None:
@@ -79,7 +82,13 @@ class EarlierConfiguration:
                     continue
                 if same(one.file, fresh, found, page):
                     bare[cgroup.pod.uid] += 1
+                    first.setdefault(cgroup.pod.uid, live.identity)
                 else:
                     others.add(cgroup.pod.uid)
+                    later.append(live.identity)
         whole = {uid: count for uid, count in bare.items() if uid not in others}
-        return frozenset(whole) if sum(whole.values()) >= _LEAST else frozenset()
+        if sum(whole.values()) >= _LEAST:
+            return frozenset(whole)
+        # the last pod of before: the kernel gives identities in the order of creation
+        oldest = len(later) >= _LEAST_IN_A_ROW
+        return frozenset(uid for uid in whole if oldest and first[uid] < min(later))
