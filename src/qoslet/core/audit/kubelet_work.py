@@ -28,7 +28,6 @@ _PAGES = "hugetlb."
 """Limits that a kubelet's start writes to kubepods, and its next QoS update takes away. Source:
 kubelet cm/node_container_manager_linux.go, qos_container_manager_linux.go setHugePagesUnbounded."""
 _STARTED = "the kubelet started less than a minute ago and updates it within the next"
-_CREATES = "the kubelet started less than a minute ago and creates it first"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
@@ -74,8 +73,6 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             findings.append(_pending(one, why))
         elif work.is_new and _is_unbounded(one):
             findings.append(_pending(one, _STARTED))
-        elif work.is_new and one.verdict == "missing" and one.name.rpartition("/")[2] in _QOS:
-            findings.append(_pending(one, _CREATES))
         elif work.lacks_pods and _is_whole(one):
             findings.append(_pending(one, _UNKNOWN))
         else:

@@ -106,9 +106,10 @@ def test_one_value_tells_a_pod_of_before_where_all_others_came_later(
     plan = plan_of(folder, "v2", memory_qos="1.36")
     live = tree_of(plan)
     rows = [
-        (one.pod.uid, one.path or "", setting.file)
+        (one.pod.uid, one.path, setting.file)
         for one in plan.cgroups
-        for setting in (one.settings if one.pod is not None and one.path else ())
+        if one.pod is not None and one.path
+        for setting in one.settings
         if setting.file in QOS and setting.applied != released(setting.file, "v2")
     ]
     counts = Counter(uid for uid, _, _ in rows)
