@@ -31,7 +31,7 @@ from bench.memory.pressed import (
     Served,
     cached,
     guest,
-    keep,
+    measure_or_keep,
     node,
     served,
     shrink,
@@ -273,18 +273,5 @@ def run(file: Path, words: list[str]) -> None:
     swap(0)
 
 
-def main(words: list[str]) -> int:
-    """Measure or keep."""
-    match words:
-        case ["measure", file, *names]:
-            run(Path(file), names)
-        case ["keep", *files]:
-            keep(files, RESULTS, Guest[Outcome])
-        case _:
-            sys.stderr.write(f"{__doc__}\n")
-            return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(measure_or_keep(__doc__ or "", run, RESULTS, Guest[Outcome]))

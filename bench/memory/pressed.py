@@ -289,3 +289,22 @@ def keep(files: Sequence[str], results: Path, type: type[Guest[Row]]) -> None:
 def kept(results: Path, type: type[Guest[Row]]) -> list[Guest[Row]]:
     """What ``keep`` wrote."""
     return msgspec.json.decode(results.read_bytes(), type=list[type])  # type: ignore[valid-type]
+
+
+def measure_or_keep(
+    usage: str,
+    measure: Callable[[Path, list[str]], None],
+    results: Path,
+    type: type[Guest[Row]],
+) -> int:
+    """What the command line asks of a bench with ``measure FILE NAME...`` and ``keep FILE...``; its
+    exit code."""
+    match sys.argv[1:]:
+        case ["measure", file, *names]:
+            measure(Path(file), names)
+        case ["keep", *files]:
+            keep(files, results, type)
+        case _:
+            sys.stderr.write(f"{usage}\n")
+            return 2
+    return 0

@@ -28,7 +28,7 @@ from bench.memory.pressed import (
     Node,
     Served,
     guest,
-    keep,
+    measure_or_keep,
     milliseconds,
     node,
     served,
@@ -170,18 +170,5 @@ def run(file: Path, names: list[str]) -> None:
                     file.write_bytes(msgspec.json.encode(guest(rows)))
 
 
-def main(words: list[str]) -> int:
-    """Measure or keep."""
-    match words:
-        case ["measure", file, *names]:
-            run(Path(file), names)
-        case ["keep", *files]:
-            keep(files, RESULTS, Guest[Outcome])
-        case _:
-            sys.stderr.write(f"{__doc__}\n")
-            return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(measure_or_keep(__doc__ or "", run, RESULTS, Guest[Outcome]))
