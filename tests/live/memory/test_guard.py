@@ -289,6 +289,7 @@ def test_v2_with_swap_it_is_left_alone_until_that_is_full(
         # a Burstable pod's share of the swap is that of its request in the machine's memory
         guarded.begin("act", "--fail-swap-on=false", "--memory-swap-behavior=LimitedSwap")
         swapper = guarded.pod("swapper", "fill", 120, request=1200, limit=1300, high="100Mi")
+        guarded.agent.until(lambda: guarded.agent.value(swapper, "memory.swap.max").isdecimal())
         assert int(guarded.agent.value(swapper, "memory.swap.max")) > 40 * MIB
         guarded.eventually(lambda: guarded.event(swapper, "high") > 50)
         time.sleep(10)
