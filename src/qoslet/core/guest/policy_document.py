@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
@@ -10,6 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.api.container_resources import is_label
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.guest.policy import ENDS, GUEST_MODES, NAMEABLE, Ends, GuestMode, GuestPolicy
 from qoslet.core.versions.kubernetes import MEMORY_QOS_VARIANTS
@@ -79,7 +79,6 @@ def with_flags(policy: GuestPolicy, flags: PolicyFlags) -> GuestPolicy:
     return replace(policy, **{name: value for name, value in said.items() if value is not None})
 
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _Word = TypeVar("_Word", bound=str)
 
 
@@ -98,7 +97,7 @@ def _namespaces(names: list[str] | None, where: str) -> frozenset[str] | None:
         hint = "leave it out for all namespaces, or set mode: watch for none"
         raise BadInput("names no namespace", where=where, hint=hint)
     for number, name in enumerate(names):
-        if not _NAMESPACE.fullmatch(name):
+        if not is_label(name):
             place, message = f"{where}[{number}]", f"{shown(name)} is not the name of a namespace"
             raise BadInput(message, where=place, hint="lower-case letters, digits and -")
     return frozenset(names)

@@ -58,16 +58,17 @@ def usual_limit() -> Iterator[None]:
 
 def are_few() -> bool:
     """Whether this process may have so few descriptors that it must do with less at a time."""
-    import resource
-
-    return resource.RLIM_INFINITY != resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW
+    return _soft_limit() < _FEW
 
 
 def kept_at_most() -> int:
     """Descriptors that may be kept for speed, by all of this process."""
+    return max(2, (_soft_limit() - LEAST) // 2)
+
+
+def _soft_limit() -> int:
+    """The descriptors that this process may have; a large number where it is not limited."""
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft == resource.RLIM_INFINITY:
-        soft = 1 << 20
-    return max(2, (soft - LEAST) // 2)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft

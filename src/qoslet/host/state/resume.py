@@ -295,9 +295,9 @@ def _keep_aside(journal: JournalFile) -> None:
 def damaged_journals(root: str, state: str) -> list[str]:
     """The paths of damaged journals of a tree of another manager: those kept aside, and the one in
     place. Raises ``CannotDo``."""
-    path = f"{state}/{escaped(root)}"
     from qoslet.host.state.damaged import kept_aside
 
+    path = f"{state}/{escaped(root)}"
     folder = _opened(path)
     if folder < 0:
         return []
