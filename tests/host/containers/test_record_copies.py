@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,19 @@ def flipped(path: Path) -> None:
 
 def torn(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
+
+
+def kill_in_write(monkeypatch: pytest.MonkeyPatch, name: str, share: float) -> None:
+    """Let a process end that has written this share of a file."""
+    write = os.write
+
+    def cut(descriptor: int, data: bytes) -> int:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(name):
+            write(descriptor, data[: int(len(data) * share)])
+            raise SystemExit
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", cut)
 
 
 @pytest.fixture
@@ -77,6 +91,40 @@ def test_one_of_both_stays_whole_on_a_full_disk(
     with pytest.raises(OSError, match="No space left"):
         records.save(replace(record(spec_of(pod_of("a"))), digest="new"))
     assert len(records.load()[0]) == 1
+
+
+@pytest.mark.parametrize("digest", ["longer" * 20, ""])
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+@pytest.mark.parametrize("at", [RECORD, COPY])
+@pytest.mark.parametrize("damaged", ["", RECORD, COPY])
+def test_a_keeper_that_is_killed_in_a_write_leaves_a_record(
+    records: ProcessRecords,
+    monkeypatch: pytest.MonkeyPatch,
+    damaged: str,
+    at: str,
+    share: float,
+    digest: str,
+) -> None:
+    (old,), _ = records.load()
+    new = replace(old, digest=digest)
+    if damaged:
+        flipped(Path(records.folder, "a", damaged))
+    kill_in_write(monkeypatch, at, share)
+    with pytest.raises(SystemExit):
+        records.save(new)
+    monkeypatch.undo()
+    (found,), _ = records.load()
+    assert found in (old, new)
+    records.save(new)
+    assert records.load() == ([new], [])
+
+
+def test_a_record_is_written_into_the_files_that_it_has(records: ProcessRecords) -> None:
+    files = [Path(records.folder, "a", name) for name in (RECORD, COPY)]
+    before = [file.stat().st_ino for file in files]
+    records.save(replace(records.load()[0][0], digest="new"))
+    assert [file.stat().st_ino for file in files] == before
+    assert {path.name for path in Path(records.folder, "a").iterdir()} == {RECORD, COPY}
 
 
 def test_a_damaged_copy_is_no_matter(records: ProcessRecords) -> None:

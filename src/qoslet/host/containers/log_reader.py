@@ -11,7 +11,7 @@ from msgspec import MsgspecError, Struct
 
 from qoslet.core.workload.cri_log import LogEntry, parse
 from qoslet.host.containers.log_files import rotated
-from qoslet.host.containers.records import RECORD, read_record
+from qoslet.host.containers.records import read_record
 
 CHUNK = 1 << 20
 LINE_MAX = 1 << 20
@@ -182,17 +182,13 @@ class LogRun:
         self.lines = LogLines(Tail(place.path(run)))
         self._name, self._run = place.container, run
         self._folder = f"{records}/{place.uid}"
-        self._seen: tuple[int, int] | None = None
         self._over = False
 
     def over(self) -> bool:
         """Whether it has ended: nothing more will be printed."""
         try:
-            found = os.stat(f"{self._folder}/{RECORD}")
-            if self._seen != (found.st_mtime_ns, found.st_ino):
-                life = read_record(self._folder).lives.get(self._name)
-                self._over = life is None or not life.alive or life.restarts > self._run
-                self._seen = (found.st_mtime_ns, found.st_ino)
+            life = read_record(self._folder).lives.get(self._name)
+            self._over = life is None or not life.alive or life.restarts > self._run
         except FileNotFoundError:
             return True
         except (OSError, MsgspecError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from errno import EDQUOT, ENOSPC
+from errno import ENOSPC
 from typing import Generic, TypeVar
 from zlib import crc32
 
@@ -20,16 +20,14 @@ from msgspec import Struct
 from qoslet.core.workload.life import Life
 from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.host.containers.log_files import make_private, remove_tree, unlink
+from qoslet.host.containers.log_files import make_private, remove_tree
 
 FORMAT = 1
 RECORD, COPY = "pod.json", "pod.copy"
 """A record, and the same once more for a time when it is damaged."""
 
 _SUM = b',"crc":"%08x"}'
-_FULL = (ENOSPC, EDQUOT)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_INTO = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_INTO = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -85,33 +83,13 @@ class RecordFolder(Generic[R]):
         return path
 
     def save(self, record: R) -> None:
-        """Write a record in place of the old one, where a disk is full into its files. Raises OSError;
-        then the old one stands, or its copy is the new one."""
+        """Write a record into its two files, of which one is whole at any time: what was there
+        before, or the new one. Raises OSError."""
         place = self.place(record.spec.uid)
         data = msgspec.json.encode(record)
         data = data[:-1] + _SUM % crc32(data)
-        try:
-            self._write(f"{place}/{RECORD}", data)
-            self._write(f"{place}/{COPY}", data)
-        except OSError as error:
-            if error.errno not in _FULL or not os.path.exists(f"{place}/{COPY}"):
-                raise
-            # one of both is whole at any time
-            for name in (COPY, RECORD) if _is_whole(f"{place}/{RECORD}") else (RECORD, COPY):
-                _overwrite(f"{place}/{name}", data)
-
-    def _write(self, path: str, data: bytes) -> None:
-        """Replace a file. Raises OSError; then the old one stands."""
-        descriptor = os.open(f"{path}.new", _NEW, 0o600)
-        try:
-            if os.write(descriptor, data) != len(data):
-                raise OSError(ENOSPC, os.strerror(ENOSPC), path)
-        except OSError:
-            unlink(f"{path}.new")
-            raise
-        finally:
-            os.close(descriptor)
-        os.rename(f"{path}.new", path)
+        for name in (COPY, RECORD) if _is_whole(f"{place}/{RECORD}") else (RECORD, COPY):
+            _overwrite(f"{place}/{name}", data)
 
     def absent(self, uids: Iterable[str]) -> list[str]:
         """The pods among ``uids`` that have no record here."""
@@ -170,8 +148,9 @@ class ProcessRecords(RecordFolder[PodRecord]):
 
 
 def _overwrite(path: str, data: bytes) -> None:
-    """Write into a file that exists. Raises OSError; then it may be damaged."""
-    descriptor = os.open(path, _INTO)
+    """Write into a file, which keeps its place on the disk. Raises OSError; then it may be
+    damaged."""
+    descriptor = os.open(path, _INTO, 0o600)
     try:
         if os.write(descriptor, data) != len(data):
             raise OSError(ENOSPC, os.strerror(ENOSPC), path)
