@@ -69,6 +69,18 @@ def test_a_start_of_what_is_kept_already_is_answered_with_how_it_is(bench: Bench
     assert until(late, running) == first
 
 
+def test_the_starts_of_a_sync_are_sent_together(bench: Bench) -> None:
+    one = bench.client()
+    one.begin()
+    until(one, lambda _: bool(one.pid))
+    for uid in ("u1", "u2"):
+        bench.begin(one, pod(uid, ("app", "sleep 600")))
+    time.sleep(0.1)
+    assert not (bench.folder / "keeper").exists()
+    assert [*one.list_pods()] == ["u1", "u2"]
+    until(one, running)
+
+
 def test_a_hundred_containers_and_nothing_leaks(bench: Bench) -> None:
     one = bench.client()
     bench.begin(one, pod("u", ("app", "sleep 600")))

@@ -1,7 +1,7 @@
 """The agent's side of the keeper; matches ``agent.ports.Runtime``.
 
-No call waits for the keeper but the first ``list_pods``: requests are put on their way, news are taken
-from what has arrived. A keeper that is not there is started, one that was killed is replaced, and
+No call waits for the keeper but the first ``list_pods``: requests are put on their way, starts with
+the next ``poll``, and news are taken from what has arrived. A keeper that is not there is started, one that was killed is replaced, and
 what it had not answered is asked again: each request may come twice.
 """
 
@@ -22,7 +22,7 @@ from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.keeper.launch import Starter
-from qoslet.host.keeper.pod import check_pod
+from qoslet.host.keeper.pod import as_asked, check_pod
 from qoslet.host.keeper.protocol import (
     VERSION,
     Hello,
@@ -132,30 +132,17 @@ class KeeperRuntime:
 
     def start(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
         """Begin a pod; ``cgroups`` is the path of each container's group by its name. A pod
-        that is kept already stays as it is. Raises ``CannotDo`` where it may not be run."""
-        self._listen()
+        that is kept already stays as it is. The next ``poll`` sends it, all starts of a sync
+        together: a keeper that starts the first pods holds up who makes the cgroups of the
+        others. Raises ``CannotDo`` where it may not be run."""
+        self._check()
         if spec.uid in self._pods:
             return
         check_pod(spec, cgroups)
         digest = spec.digest()
-        held = RuntimePod(
-            spec.uid,
-            spec.key,
-            digest,
-            spec.grace,
-            dict(cgroups),
-            allocation=spec.memo,
-            manifest=spec.manifest,
-            roles={launch.name: launch.role for launch in spec.launches},
-            created=time.time(),
-        )
-        waiting = tuple(
-            ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
-            for launch in spec.launches
-        )
         request = StartPod(self._next(), replace(spec, problems=()), dict(cgroups), digest)
         self._ask(request, spec.uid)
-        self._keep(held, waiting)
+        self._keep(*as_asked(spec, cgroups, digest))
 
     def poll(self) -> tuple[ContainerState, ...]:
         """The state of every container of every pod that is kept, as far as it was told. Raises
@@ -278,7 +265,8 @@ class KeeperRuntime:
                 self._peer.send(request)
             except (ValueError, msgspec.MsgspecError) as error:
                 raise CannotDo(f"cannot send to the keeper: {error}", where=f"pod {uid}") from error
-            self._peer.flush()
+            if not isinstance(request, StartPod):
+                self._peer.flush()
         self._waits_since = self._waits_since if self._pending else time.monotonic()
         self._pending[request.id] = request
         if isinstance(request, StartPod | RemovePod):
@@ -303,9 +291,9 @@ class KeeperRuntime:
         self._peer.flush()
 
     def _listen(self) -> None:
-        """Take in what the keeper has told. Raises ``CannotDo`` where it does not know us."""
-        if self._wrong is not None:
-            raise self._wrong
+        """Send what waits and take in what the keeper has told. Raises ``CannotDo`` where it does
+        not know us."""
+        self._check()
         if self._peer is None and (self._pods or self._pending or not self._known):
             self._reach()
         if self._peer is None:
@@ -317,14 +305,18 @@ class KeeperRuntime:
         except (MessageTooLong, msgspec.MsgspecError) as error:
             self._note(f"invalid message from the keeper (process {self.pid}): {error}")
             self._peer.open = False
-        if self._wrong is not None:
-            raise self._wrong
+        self._check()
         if not self._peer.open:
             self._lost()
         elif self._pending and time.monotonic() - self._waits_since > self._answer_seconds:
             kill = "; if you kill it, another replaces it and containers keep running"
             which, hint = (f" (process {self.pid})", kill) if self.pid else ("", "")
             self._note(f"the keeper{which} does not answer: pods neither start nor stop{hint}")
+
+    def _check(self) -> None:
+        """Raise ``CannotDo`` where the keeper does not know us."""
+        if self._wrong is not None:
+            raise self._wrong
 
     def _take(self, data: bytes) -> None:
         """One message of the keeper."""

@@ -138,3 +138,25 @@ def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
     for text in (spec.uid, *spec.key.split("/"), *names):
         if not text or text in (".", "..") or "/" in text or "\0" in text or len(text) > 253:
             raise CannotDo(f"{text!r} cannot be part of a path", where=where)
+
+
+def as_asked(
+    spec: PodSpec, cgroups: Mapping[str, str], digest: str
+) -> tuple[RuntimePod, tuple[ContainerState, ...]]:
+    """A pod and its containers as they are until its keeper tells of them."""
+    held = RuntimePod(
+        spec.uid,
+        spec.key,
+        digest,
+        spec.grace,
+        dict(cgroups),
+        allocation=spec.memo,
+        manifest=spec.manifest,
+        roles={launch.name: launch.role for launch in spec.launches},
+        created=time.time(),
+    )
+    waiting = tuple(
+        ContainerState(spec.uid, launch.name, cgroups[launch.name], running=False)
+        for launch in spec.launches
+    )
+    return held, waiting
