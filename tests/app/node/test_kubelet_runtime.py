@@ -4,6 +4,7 @@ the kubelet does not answer."""
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.host.kubelet.fake_node import HEAD, METRICS, declare, kubelet_port, p
 
 UID = "io.kubernetes.pod.uid"
 ID = "a" * 64
+CLOCK = os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture
@@ -47,7 +49,9 @@ def container(
     server.owners[id] = f"box-{uid}"
 
 
-def look(machine: Path, server: CriServer, config: str, **files: str) -> FoundNode:
+def look(
+    machine: Path, server: CriServer, config: str, *, age: int | None = None, **files: str
+) -> FoundNode:
     text = f"{HEAD}port: 1\ncontainerRuntimeEndpoint: {server.endpoint}\n{config}"
     declare(
         machine / "m",
@@ -55,6 +59,10 @@ def look(machine: Path, server: CriServer, config: str, **files: str) -> FoundNo
         "--hostname-override=N1",
         files={"/k.yaml": text, **files},
     )
+    if age is not None:
+        stat = machine / "m/proc/812/stat"
+        ticks = int((float(Path("/proc/uptime").read_text().split()[0]) - age) * CLOCK)
+        stat.write_text(f"812 (kubelet) S {'0 ' * 18}{ticks} 0\n")
     return find_node(KubeletOptions(root=str(machine / "m")))
 
 
@@ -152,6 +160,20 @@ def test_static_pods_stand_where_the_kubelet_does_not_answer(
     assert note(found, "kubelet pods")[0] == "ok"
     assert found.pods is not None
     assert json.loads(found.pods[1])["items"][0]["metadata"]["uid"] == "5" * 32
+
+
+@pytest.mark.parametrize(
+    ("age", "named", "is_new"),
+    [(98, ("web-1",), True), (98, ("etcd-n1",), False), (700, ("web-1",), False), (5, (), True)],
+)
+def test_a_kubelet_that_has_not_read_its_manifests_is_new(
+    tmp_path: Path, server: CriServer, age: int, named: tuple[str, ...], is_new: bool
+) -> None:
+    # a kubelet 1.36.2 without an API server admitted one static pod each 10 s, the last after 98 s
+    with kubelet_port({"/pods": pods(*named), "/metrics": METRICS}) as (number, _):
+        config = f"readOnlyPort: {number}\nstaticPodPath: /manifests\n"
+        found = look(tmp_path, server, config, age=age, **{"/manifests/etcd.yaml": POD})
+    assert found.is_new is is_new
 
 
 def test_a_pod_of_the_api_server_cannot_be_guessed(tmp_path: Path, server: CriServer) -> None:

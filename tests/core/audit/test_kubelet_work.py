@@ -66,6 +66,20 @@ def test_a_kubelet_that_has_just_started_updates_its_qos_cgroups(
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize(("is_new", "verdict"), [(True, "pending"), (False, "orphan")])
+def test_a_kubelet_that_has_just_started_may_not_have_read_all_its_pods(
+    tmp_path: Path, driver: str, is_new: bool, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2 that was restarted while its runtime made the pod's sandbox: the runtime
+    # gave it up, and the kubelet without an API server read the manifest 98 s after its start
+    plan = plan_of(str(tmp_path), "v2", driver, "1.36")
+    (path,) = [path for name, path, _ in PLACES if name == driver]
+    report = look(plan, added(tree_of(plan), path, processes=1, pids=(70,)))
+    (found,) = without_kubelet_work(report, KubeletWork(is_new=is_new)).findings
+    assert (found.verdict, found.counts) == (verdict, not is_new)
+
+
 def test_no_change_of_pods_explains_the_cpu_weight_of_kubepods(tmp_path: Path) -> None:
     # of a kubelet 1.36.2 with the cgroupfs driver
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")

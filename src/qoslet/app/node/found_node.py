@@ -14,7 +14,9 @@ from qoslet.app.node.kubelet_runtime import (
     kubelet_runtime,
     pods_of_manifests,
     runtime_socket,
+    static_pod_names,
 )
+from qoslet.app.node.listed_pods import listed_pods, node_of
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.sources import KUBELET_API
@@ -56,6 +58,10 @@ QOS_UPDATE_SECONDS = 75.0
 """A kubelet updates its QoS cgroups each minute. At its start it has no pods: the first update sets
 cpu.shares to 2. Source: cm/qos_container_manager_linux.go periodicQOSCgroupUpdateInterval."""
 
+READING_SECONDS = 600.0
+"""How long a kubelet may take to read its static manifests: it admits one after the other, each after
+10 s where it has no API server. Source: seen beside 1.36.2; kubelet.go HandlePodAdditions."""
+
 
 class FoundNode(Struct, frozen=True):
     """A kubelet's node. ``documents`` are node documents with the place of each, to be read like
@@ -76,7 +82,8 @@ class FoundNode(Struct, frozen=True):
     """UIDs of those that are ready, with all containers that run by the pods' statuses; None where the
     runtime cannot be asked."""
     is_new: bool = False
-    """Whether the kubelet has just started, so that its first QoS update may be to come."""
+    """Whether the kubelet has just started, so that its first QoS update may be to come and it may
+    name fewer pods than it has."""
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -89,23 +96,6 @@ class FoundNode(Struct, frozen=True):
             lacks = "; ".join(filter(None, (row.cost, row.remedy))) if row.state != "ok" else ""
             found.append(f"{row.topic}: {row.value}{f' ({lacks})' if lacks else ''}")
         return found
-
-
-class _Spec(Struct):
-    nodeName: str | None = None  # noqa: N815
-
-
-class _Metadata(Struct):
-    uid: str = ""
-
-
-class _Pod(Struct):
-    metadata: _Metadata | None = None
-    spec: _Spec | None = None
-
-
-class _PodList(Struct):
-    items: list[_Pod] | None = None
 
 
 def find_node(options: KubeletOptions) -> FoundNode:
@@ -121,7 +111,8 @@ def find_node(options: KubeletOptions) -> FoundNode:
         pods = answers.places["/pods"], completed(answers.pods, runtime)
     else:
         pods = pods_of_manifests(process, fields, runtime, node_name(read))
-    name = None if pods is None else _node_name(pods[1])
+    listed = [] if pods is None else listed_pods(pods[1])
+    name = node_of(listed)
     documents = _documents(process, read, answers, name, runtime)
     notes = (
         _kubelet_note(process, answers, name),
@@ -130,12 +121,15 @@ def find_node(options: KubeletOptions) -> FoundNode:
         _release_note(answers),
         runtime.note,
     )
-    named = None if pods is None else _uids(pods[1])
+    named = {one.uid for one in listed}
     has_changed = bool(named and runtime.uids - named) or (
         pods is not None and was_resized(process, read.command, pods[1])
     )
     age = age_seconds(process)
     is_new = age is not None and age < QOS_UPDATE_SECONDS
+    if age is not None and not is_new and age < READING_SECONDS and pods is not None:
+        manifests = static_pod_names(process, fields, name or node_name(read))
+        is_new = not manifests <= {(one.namespace, one.name) for one in listed}
     ready = None
     if runtime.is_asked:
         ready = frozenset(one.uid for one in runtime.sandboxes)
@@ -266,25 +260,6 @@ def node_name(read: Configuration) -> str:
     import socket
 
     return read.command.path("hostname-override") or socket.gethostname().strip().lower()
-
-
-def _uids(pods: bytes) -> set[str]:
-    """Of the pods that the kubelet names; none where they cannot be read."""
-    try:
-        found = msgspec.json.decode(pods, type=_PodList)
-    except msgspec.ValidationError:
-        return set()
-    return {one.metadata.uid for one in found.items or () if one.metadata is not None}
-
-
-def _node_name(pods: bytes) -> str | None:
-    """The node's name, as its pods name it."""
-    try:
-        found = msgspec.json.decode(pods, type=_PodList)
-    except msgspec.ValidationError:
-        return None
-    names = {one.spec.nodeName for one in found.items or () if one.spec and one.spec.nodeName}
-    return names.pop() if len(names) == 1 else None
 
 
 def _documents(

@@ -12,10 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.api.schema import DECODE_ERRORS
+from qoslet.core.node.command_line.parse import Document
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.running_kubelet.containers import (
     RuntimeContainer,
     RuntimeSandbox,
+    static_name,
     static_pods,
     with_container_ids,
 )
@@ -145,18 +147,38 @@ def static_pod_list(
 ) -> tuple[str, bytes, int] | None:
     """The pods that run and have a static manifest, the place of the manifests, and how many run
     without one; None where there are no manifests or nothing runs."""
+    read = _static_manifests(process, fields) if runtime.sandboxes else None
+    if read is None:
+        return None
+    path, manifests = read
+    pods, others = static_pods(manifests, runtime.sandboxes, node)
+    listed = msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": pods})
+    return path, completed(listed, runtime), len(others)
+
+
+def static_pod_names(
+    process: KubeletProcess, fields: Mapping[str, Any], node: str
+) -> frozenset[tuple[str, str]]:
+    """Namespace and name of the pods that the kubelet runs from static manifests; none where they
+    cannot be read."""
+    read = _static_manifests(process, fields)
+    return frozenset(static_name(one, node) for one in (read[1] if read is not None else ()))
+
+
+def _static_manifests(
+    process: KubeletProcess, fields: Mapping[str, Any]
+) -> tuple[str, list[Document]] | None:
+    """The directory of static manifests and the pods in it; None where there is none that can be
+    read."""
     path = fields.get("staticPodPath")
-    if not isinstance(path, str) or not path or not runtime.sandboxes:
+    if not isinstance(path, str) or not path:
         return None
     try:
         with ProcessFiles(process.folder) as files:
             path = files.absolute(path)
-            manifests = list(_manifests(files, path))
+            return path, list(_manifests(files, path))
     except (OSError, BadInput, *DECODE_ERRORS):
         return None
-    pods, others = static_pods(manifests, runtime.sandboxes, node)
-    listed = msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": pods})
-    return path, completed(listed, runtime), len(others)
 
 
 def _manifests(files: ProcessFiles, path: str) -> list[Any]:

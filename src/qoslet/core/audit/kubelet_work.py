@@ -1,4 +1,5 @@
-"""What a kubelet is about to do: end pods that it no longer names, update QoS cgroups after its start.
+"""What a kubelet is about to do: end pods that it no longer names, read its pods and update QoS cgroups
+after its start.
 
 Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; kubelet.go
 SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
@@ -27,7 +28,8 @@ _PROTECTION = ("memory.min", "memory.low")
 _PAGES = "hugetlb."
 """Limits that a kubelet's start writes to kubepods, and its next QoS update takes away. Source:
 kubelet cm/node_container_manager_linux.go, qos_container_manager_linux.go setHugePagesUnbounded."""
-_STARTED = "the kubelet started less than a minute ago and updates it within the next"
+_STARTED = "the kubelet has just started and updates it within a minute"
+_READING = "the kubelet has just started and may not have read all its pods"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
@@ -38,7 +40,7 @@ class KubeletWork(Struct, frozen=True):
     """What is known of a kubelet's work. ``running`` are UIDs of the pods that the runtime still has;
     ``ready`` of those that have a sandbox and the containers that their statuses name, None where
     that is not known; ``is_new``: it has just
-    started; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
+    started, or has not read all its static manifests since; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
     pods could not be read since."""
 
     running: frozenset[str] = frozenset()
@@ -52,7 +54,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     """The report; cgroups of pods that the runtime still has are pending, and so are the values of
     QoS cgroups that count those pods until they are gone, that counted one which has changed, or that
     a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
-    starts again, and whatever follows from pods that could not be read."""
+    starts again, cgroups of pods that a new kubelet may not have read yet, and whatever follows from
+    pods that could not be read."""
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in report.findings))
     uids = _plain(work.running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
@@ -69,6 +72,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             findings.append(
                 _pending(one, "its runtime still has it, as while the kubelet ends a pod")
             )
+        elif one.verdict == "orphan" and work.is_new:
+            findings.append(_pending(one, _READING))
         elif why and one.verdict in _OFF and _is_to_come(one, work):
             findings.append(_pending(one, why))
         elif work.is_new and _is_unbounded(one):

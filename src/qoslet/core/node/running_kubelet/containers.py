@@ -149,19 +149,24 @@ def static_pods(
     manifests: Sequence[Any], sandboxes: Sequence[RuntimeSandbox], node: str
 ) -> tuple[list[Document], list[RuntimeSandbox]]:
     """The pods of static manifests as their kubelet runs them: named after the ``node``, with the
-    UID of their sandbox; and the sandboxes of pods that no manifest is of.
-
-    Source: kubelet config/common.go applyDefaults, generatePodName.
-    """
+    UID of their sandbox; and the sandboxes of pods that no manifest is of."""
     running = {(one.namespace, one.name): one for one in reversed(sandboxes)}
     pods: list[Document] = []
     for manifest in manifests:
-        metadata = _of(manifest, "metadata")
-        name, namespace = _of(metadata, "name"), _of(metadata, "namespace") or "default"
-        sandbox = running.pop((namespace, f"{name}-{node.lower()}"), None)
+        metadata, (namespace, name) = _of(manifest, "metadata") or {}, static_name(manifest, node)
+        sandbox = running.pop((namespace, name), None)
         if sandbox is None:
             continue
         own = {"name": sandbox.name, "namespace": namespace, "uid": sandbox.uid}
         spec = {**(_of(manifest, "spec") or {}), "nodeName": node}
         pods.append({**manifest, "metadata": {**metadata, **own}, "spec": spec})
     return pods, list(running.values())
+
+
+def static_name(manifest: Any, node: str) -> tuple[str, str]:
+    """Namespace and name of the pod that a kubelet on ``node`` runs from a static manifest.
+
+    Source: kubelet config/common.go applyDefaults, generatePodName.
+    """
+    metadata = _of(manifest, "metadata")
+    return _of(metadata, "namespace") or "default", f"{_of(metadata, 'name')}-{node.lower()}"
