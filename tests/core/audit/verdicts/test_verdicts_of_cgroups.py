@@ -146,6 +146,20 @@ def test_a_container_whose_processes_were_moved_away_is_told(folder: str) -> Non
     assert (found.verdict, found.file) == ("missing", None)
 
 
+@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
+@pytest.mark.parametrize(("processes", "is_told"), [(1, False), (0, True)])
+def test_a_program_may_move_its_processes_below_its_container(
+    folder: str, hierarchy: str, driver: str, processes: int, is_told: bool
+) -> None:
+    # as systemd and dockerd do in a container: /init.scope, /init
+    plan = plan_of(folder, hierarchy, driver)
+    running = (one.path for one in plan.cgroups if one.container and one.container.runs)
+    path = next(path for path in running if path)
+    live = changed(tree_of(plan), path, processes=0, pids=(), oom_score_adj=None)
+    live = added(live, f"{path}/init", processes=processes)
+    assert [one.verdict for one in look(plan, live).findings] == ["missing"] * is_told
+
+
 def test_a_process_of_elsewhere_in_a_container_is_foreign(folder: str) -> None:
     plan = plan_of(folder)
     container = first(plan, "container")

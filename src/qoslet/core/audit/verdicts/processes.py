@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.cgroup.names import is_below
 from qoslet.core.reconcile.file_writers import resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.rules.catalog import RULES
@@ -26,10 +27,18 @@ def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) ->
         yield _stranger(context, cgroup, live)
     if live.partial:
         yield _partial(context, cgroup, live)
-    if cgroup.level == "container" and live.processes == 0 and _runs(cgroup):
+    empty = cgroup.level == "container" and live.processes == 0 and _runs(cgroup)
+    if empty and not _has_below(context, live.path):
         message = "the pod's status says that the container runs, but its cgroup has no process"
         hint = "its processes were moved: see the other findings, or restart the container"
         yield context.finding("missing", cgroup, live.path, message, hint=hint)
+
+
+def _has_below(context: AuditContext, path: str) -> bool:
+    """Whether a program moved its processes to cgroups that it made in its container's, as systemd and
+    dockerd do."""
+    groups = context.live.cgroups.items()
+    return any(one.processes and is_below(name, path) for name, one in groups)
 
 
 def _runs(cgroup: Cgroup) -> bool:
