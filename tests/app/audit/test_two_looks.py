@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.app.audit.machine import audit_source
+from qoslet.app.audit.machine import AGAIN_SECONDS, CLEANUP_SECONDS, audit_source
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.live import LiveTree, ReadRequest, Units
 from tests.core.audit.trees import added, plan_of, tree_of, written
@@ -40,3 +40,18 @@ def test_a_pod_that_goes_between_them_was_counted(tmp_path: Path, is_there_again
     [weight] = [one for one in found.report.findings if one.file == "cpu.weight"]
     assert weight.found == "77"
     assert weight.verdict == ("drift" if is_there_again else "pending")
+
+
+@pytest.mark.parametrize(("is_live", "waits"), [(True, CLEANUP_SECONDS), (False, AGAIN_SECONDS)])
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_kubelet_has_time_to_remove_what_a_pod_left(
+    tmp_path: Path, is_live: bool, waits: float, stays: bool
+) -> None:
+    # of a kubelet 1.36.2: a static pod went while its sandbox was made
+    plan, waited = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36"), list[float]()
+    before = added(tree_of(plan), ENDED)
+    source = Looks(before, before if stays else tree_of(plan))
+    work = KubeletWork if is_live else None
+    found = audit_source(plan, source, {}, lambda: plan, None, work, pause=waited.append)
+    assert waited == [waits]
+    assert [one.verdict for one in found.report.findings] == ["orphan"] * stays

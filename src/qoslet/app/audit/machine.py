@@ -14,7 +14,7 @@ from qoslet.app.own_tree import own_containers
 from qoslet.core.audit.audit import audit, read_request, unit_names
 from qoslet.core.audit.finding import AuditReport, Unread
 from qoslet.core.audit.live import LiveSource, LiveTree, ReadRequest, Units
-from qoslet.core.audit.two_looks import judged
+from qoslet.core.audit.two_looks import judged, orphans
 from qoslet.errors import CannotDo
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ Replan = Callable[[], "Plan"]
 
 AGAIN_SECONDS = 0.25
 """How long after the first look what was off is looked at again."""
+CLEANUP_SECONDS = 2.5
+"""The same beside a kubelet, where no pod accounts for a cgroup: a kubelet removes those each 2 s, of a
+pod that went while its sandbox was made once that has failed. Source: kubelet.go housekeepingPeriod."""
 
 
 class LiveMachine:
@@ -107,10 +110,11 @@ def audit_source(
     pause: Callable[[float], object] = time.sleep,
 ) -> Audited:
     """Compare a source with a plan. What is off is looked at again after ``pause``, with the plan
-    that ``again`` gives; without ``again`` the source does not change. Raises CannotDo."""
+    that ``again`` gives; without ``again`` the source does not change. With ``work`` a kubelet runs
+    there. Raises CannotDo."""
     first = second = look(plan, source, mounts)[1]
     if again is not None and first.findings:
-        pause(AGAIN_SECONDS)
+        pause(CLEANUP_SECONDS if work is not None and orphans(first) else AGAIN_SECONDS)
         plan = again()
         second = look(plan, source, mounts)[1]
     return Audited(plan, judged(first, second, plan, allocated, work))

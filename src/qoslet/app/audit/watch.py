@@ -52,10 +52,10 @@ def watch(
             pipe = _pipe()
             clock.further += pipe
             while not signals.requested():
-                begun = clock.monotonic()
+                begun, waited = clock.monotonic(), list[float]()
                 watches.forget_events()
                 try:
-                    audited = look(WakingClock(signals).sleep)
+                    audited = look(_counted(WakingClock(signals).sleep, waited))
                     report, trouble = choose(audited), ""
                 except QosletError as error:
                     if is_first:
@@ -72,11 +72,21 @@ def watch(
                         tell(time.time(), told)
                     watches.follow(audited.plan)
                     is_first = False
-                took = clock.monotonic() - begun
-                if not _rest(clock, signals, pipe, took, interval):
+                took = clock.monotonic() - begun - sum(waited)
+                if not _rest(clock, signals, pipe, took, interval - sum(waited)):
                     break
         finally:
             watches.close()
+
+
+def _counted(sleep: Callable[[float], object], waited: list[float]) -> Callable[[float], object]:
+    """``sleep``, which adds the seconds to those that an audit ``waited``: they cost nobody anything."""
+
+    def counted(seconds: float) -> object:
+        waited.append(seconds)
+        return sleep(seconds)
+
+    return counted
 
 
 def _rest(

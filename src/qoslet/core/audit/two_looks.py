@@ -36,10 +36,11 @@ def judged(
 
 def has_ended(first: AuditReport, second: AuditReport) -> bool:
     """Whether the cgroup of a pod, of which no plan knows, was removed between the looks."""
-    return bool(_orphans(first) - _orphans(second))
+    return bool(orphans(first) - orphans(second))
 
 
-def _orphans(report: AuditReport) -> set[str]:
+def orphans(report: AuditReport) -> set[str]:
+    """The paths of pods' cgroups that no pod accounts for."""
     return {one.path for one in report.findings if one.verdict == "orphan"}
 
 
