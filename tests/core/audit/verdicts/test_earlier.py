@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.cgroup.interface_files import released
+from qoslet.core.plan.plan import plan as planned
+from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
-from tests.core.audit.trees import look, plan_of, tree_of, written
+from tests.core.audit.trees import look, plan_of, tree_of, units_of, written
 from tests.core.audit.verdicts.setups import first, sole
 from tests.core.audit.verdicts.setups import folder as folder
 
@@ -118,3 +120,62 @@ def test_one_value_tells_a_pod_of_before_where_all_others_came_later(
     aged = replace(live.cgroups[path], identity=identity)
     found = look(plan, replace(live, cgroups={**live.cgroups, path: aged})).findings
     assert [one.verdict for one in found if one.file == "memory.high"] == [verdict]
+
+
+CHANGES: list[tuple[str, str, dict[str, object], str]] = [
+    ("v1", "cgroupfs", {"cpu_cfs_quota": False}, "cpuCFSQuota false"),
+    ("v2", "systemd", {"cpu_cfs_quota": False}, "cpuCFSQuota false"),
+    ("v1", "cgroupfs", {"cpu_cfs_quota_period_us": 10_000}, "cpuCFSQuotaPeriod 10ms"),
+    ("v2", "systemd", {"cpu_cfs_quota_period_us": 10_000}, "cpuCFSQuotaPeriod 10ms"),
+    ("v2", "systemd", {"memory_throttling_factor": 0.5}, "memoryThrottlingFactor 0.5"),
+    ("v2", "systemd", {"kube_reserved": {"memory": parse("1Gi")}}, "reservation of memory"),
+    (
+        "v2",
+        "systemd",
+        {"memory_reservation_policy": "TieredReservation"},
+        "memoryReservationPolicy TieredReservation",
+    ),
+    ("v2", "cgroupfs", {"swap_behavior": "LimitedSwap"}, "swapBehavior LimitedSwap"),
+    ("v2", "cgroupfs", {"single_process_oom_kill": True}, "singleProcessOOMKill true"),
+    ("v2", "systemd", {"pod_pids_limit": 512}, "podPidsLimit 512"),
+]
+"""What a kubelet had until it was started again with that of the plan."""
+
+
+def under(plan: Plan, fields: dict[str, object]) -> Plan:
+    """The plan of the same pods with another configuration, on a node with swap."""
+    kubelet = replace(plan.node.kubelet, **fields)
+    node = replace(plan.node, kubelet=kubelet, swap=1 << 30)
+    return planned([one.pod for one in plan.pods], node)
+
+
+def old_paths(plan: Plan, last: int) -> set[str]:
+    """The cgroups of pods up to the ``last`` one."""
+    uids = [one.pod.uid for one in plan.cgroups if one.level == "pod" and one.pod is not None]
+    return {
+        one.path
+        for one in plan.cgroups
+        if one.pod is not None and one.pod.uid in uids[:last] and one.path is not None
+    }
+
+
+@pytest.mark.parametrize(("hierarchy", "driver", "fields", "told"), CHANGES)
+@pytest.mark.parametrize("last", [6, 99])
+def test_a_restart_of_the_kubelet_leaves_what_its_pods_were_created_with(
+    folder: str, hierarchy: str, driver: str, fields: dict[str, object], told: str, last: int
+) -> None:
+    given = plan_of(folder, hierarchy, driver, memory_qos="1.36" if hierarchy == "v2" else None)
+    now, then = under(given, {}), under(given, fields)
+    old = old_paths(now, last)
+    units = {one.unit for one in now.cgroups if one.path in old}
+    live, before = tree_of(now), tree_of(then)
+    mixed = {
+        path: before.cgroups[path] if path in old else one for path, one in live.cgroups.items()
+    }
+    live = replace(live, cgroups=mixed)
+    properties = units_of(now, live)
+    properties |= {unit: one for unit, one in units_of(then, live).items() if unit in units}
+    off = [one for one in look(now, live, properties).findings if one.verdict != "ineffective"]
+    assert off
+    assert {one.verdict for one in off} == {"stale"}
+    assert all(told in one.message for one in off if one.rule is not None)

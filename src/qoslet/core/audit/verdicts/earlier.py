@@ -1,26 +1,46 @@
 """Values that pods keep from the configuration under which they were created: a restart of the kubelet
-with another one does not write them again.
-
-Source: kubelet kubelet.go SyncPod (a pod's cgroup that exists is not updated), kuberuntime
-(Memory QoS is in a container's creation), cm/pod_container_manager_linux.go EnsureExists.
-"""
+with another one does not write them again."""
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from msgspec import Struct
 
 from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.verdicts.other_configurations import (
+    Differing,
+    OtherConfiguration,
+    other_configurations,
+)
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import released
-from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from qoslet.core.plan.plan import plan as planned
+from qoslet.core.resources.cgroup_tree import Cgroup
 
-_QOS = ("memory.min", "memory.low", "memory.high")
 _LEAST = 2
-"""How many values have to tell the same: one alone may be a change by hand."""
+"""How many cgroups have to tell the same: one alone may be a change by hand."""
 _LEAST_IN_A_ROW = 3
-"""How many pods, created one after the other, where others have what is planned; and how many cgroups
-have it that were created later, where one value alone differs."""
+"""How many, created one after the other, where others have what is planned; and how many cgroups
+have it that were created later, where one pod alone differs."""
+
+
+class _Row(Struct, frozen=True):
+    """A cgroup in the order of creation: the kernel gives identities in this order."""
+
+    identity: int
+    path: str
+    uid: str
+    is_earlier: bool
+
+
+class _Earlier(Struct, frozen=True):
+    """What an earlier configuration left: the paths of cgroups in which ``files`` have its values."""
+
+    told: str
+    files: tuple[str, ...]
+    paths: frozenset[str]
 
 
 class EarlierConfiguration:
@@ -28,67 +48,84 @@ class EarlierConfiguration:
 
     def __init__(self, context: AuditContext) -> None:
         self._context = context
+        self._known: dict[str, tuple[_Earlier, ...]] = {}
 
-    def left_by(self, cgroup: Cgroup, setting: Setting, found: str) -> str | None:
+    def left_by(self, cgroup: Cgroup, file: str) -> str | None:
         """What left a value of a pod or container, as the end of the sentence "left by …"; None: no
         earlier configuration that is known."""
-        pod = cgroup.pod
-        if pod is None or self._context.is_own:
+        if cgroup.pod is None or self._context.is_own:
             return None
-        if setting.file == "pids.max" and cgroup.level == "pod":
-            pods = self._created_in_a_row(found)
-            told = f"another podPidsLimit, in force when {pods} pods were created"
-            is_all = _LEAST <= pods == len(self._limits)
-            return told if is_all or pods >= _LEAST_IN_A_ROW else None
-        if setting.file in _QOS and pod.uid in self._unprotected:
-            return "a configuration without Memory QoS, in force when the pod was created"
+        if file not in self._known:
+            self._known[file] = tuple(self._explanations(file))
+        for one in self._known[file]:
+            if cgroup.path in one.paths:
+                return one.told
         return None
 
-    def _created_in_a_row(self, limit: str) -> int:
-        """How many pods have this value of pids.max, where no other pod was created between them."""
-        if limit not in self._limits:
-            return 0
-        first = self._limits.index(limit)
-        count = self._limits.count(limit)
-        return count if self._limits[first : first + count] == [limit] * count else 0
+    def _explanations(self, file: str) -> Iterator[_Earlier]:
+        for other in other_configurations(self._context.node, file, list(self._differing(file))):
+            found = _left(list(self._rows(other)))
+            if found:
+                pods = len({row.uid for row in found})
+                count = "the pod was" if pods == 1 else f"{pods} pods were"
+                told = f"{other.told}, in force when {count} created"
+                yield _Earlier(told, other.files, frozenset(row.path for row in found))
 
-    @cached_property
-    def _limits(self) -> list[str]:
-        """pids.max of each pod, in the order in which the pods were created: the kernel gives
-        identities in this order."""
-        cgroups, live = self._context.plan.cgroups, self._context.live.cgroups
-        paths = [one.path or "" for one in cgroups if one.level == "pod"]
-        pods = [live[path] for path in paths if path in live]
-        pods.sort(key=lambda one: one.identity)
-        return [one.values.get("pids.max", "") for one in pods]
-
-    @cached_property
-    def _unprotected(self) -> frozenset[str]:
-        """UIDs of pods of which no file has what Memory QoS plans."""
-        hierarchy, page = self._context.node.hierarchy, self._context.node.host.page_size
-        bare: Counter[str] = Counter()
-        others = set[str]()
-        first: dict[str, int] = {}
-        later: list[int] = []
+    def _differing(self, file: str) -> Iterator[Differing]:
+        """What is planned in a file of pods and containers, where something else was found. On v1 quota
+        and period are two files of one limit."""
+        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if "cfs" in file else (file,)
         for cgroup in self._context.plan.cgroups:
             live = self._context.live.cgroups.get(cgroup.path or "")
             if cgroup.pod is None or live is None:
                 continue
             for one in cgroup.settings:
-                fresh, found = released(one.file, hierarchy), live.values.get(one.file)
-                if one.file not in _QOS or fresh is None or found is None:
-                    continue
-                if same(one.file, one.applied, fresh, page):
-                    continue
-                if same(one.file, fresh, found, page):
-                    bare[cgroup.pod.uid] += 1
-                    first.setdefault(cgroup.pod.uid, live.identity)
-                else:
-                    others.add(cgroup.pod.uid)
-                    later.append(live.identity)
-        whole = {uid: count for uid, count in bare.items() if uid not in others}
-        if sum(whole.values()) >= _LEAST:
-            return frozenset(whole)
-        # the last pod of before: the kernel gives identities in the order of creation
-        oldest = len(later) >= _LEAST_IN_A_ROW
-        return frozenset(uid for uid in whole if oldest and first[uid] < min(later))
+                found = live.values.get(one.file) if one.file in files else None
+                if found is not None and not self._same(one.file, one.applied, found):
+                    yield one, found
+
+    def _rows(self, other: OtherConfiguration) -> Iterator[_Row]:
+        """The cgroups in which another configuration plans other values, and which have either."""
+        plan, live = self._context.plan, self._context.live.cgroups
+        then = planned([one.pod for one in plan.pods], other.node)
+        values = {one.name: _values(one) for one in then.cgroups}
+        for cgroup in plan.cgroups:
+            group = live.get(cgroup.path or "")
+            if cgroup.pod is None or group is None or cgroup.level == "sandbox":
+                continue
+            now, before = _values(cgroup), values.get(cgroup.name, {})
+            states = set[bool | None]()
+            for file in other.files:
+                fresh = released(file, self._context.node.hierarchy) or ""
+                here, there = now.get(file, fresh), before.get(file, fresh)
+                found = group.values.get(file)
+                if found is not None and not self._same(file, here, there):
+                    is_then, is_now = self._same(file, there, found), self._same(file, here, found)
+                    states.add(is_then if is_then or is_now else None)
+            if len(states) == 1 and (is_earlier := states.pop()) is not None:
+                yield _Row(group.identity, group.path, cgroup.pod.uid, is_earlier)
+
+    def _same(self, file: str, wanted: str, found: str) -> bool:
+        return same(file, wanted, found, self._context.node.host.page_size)
+
+
+def _values(cgroup: Cgroup) -> Mapping[str, str]:
+    return {setting.file: setting.applied for setting in cgroup.settings}
+
+
+def _left(rows: list[_Row]) -> list[_Row]:
+    """The rows that an earlier configuration left: all of them, some in a row, or the oldest pod's."""
+    rows.sort(key=lambda row: row.identity)
+    earlier = [row for row in rows if row.is_earlier]
+    if len(earlier) == len(rows):
+        return earlier if len(earlier) >= _LEAST else []
+    found = list[_Row]()
+    for is_earlier, some in groupby(rows, key=lambda row: row.is_earlier):
+        run = list(some)
+        if is_earlier and len(run) >= _LEAST_IN_A_ROW:
+            found += run
+    if not found and rows[0].is_earlier and len(rows) - len(earlier) >= _LEAST_IN_A_ROW:
+        oldest = [row for row in rows if row.uid == rows[0].uid]
+        if all(row.is_earlier for row in oldest) and len(oldest) == len(earlier):
+            found = oldest
+    return found

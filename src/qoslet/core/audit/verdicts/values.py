@@ -78,7 +78,8 @@ class Values:
         if is_planned:
             return
         verdict, message = self._verdict(cgroup, setting, found, period)
-        if verdict == "stale" and known and not off:
+        tells = known and not _has_other_period(setting, live, found, period)
+        if verdict == "stale" and tells and not off:
             # whatever leaves a value leaves it in the property, too
             verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
@@ -97,6 +98,9 @@ class Values:
         file, plain = setting.file, f"{setting.file} is {found}, planned {setting.applied}"
         if self._is_rounded(setting, found, period):
             return "rounding", f"{plain}: the same value, rounded otherwise"
+        earlier = self._earlier.left_by(cgroup, setting.file)
+        if earlier is not None:
+            return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         level = self._context.level(cgroup)
         cleared = same(file, setting.value, released(file, self._hierarchy) or "", self._page)
         row = left_behind(level, file) if cleared else None
@@ -108,9 +112,6 @@ class Values:
                 "stale",
                 f"{plain}: left by an in-place resize, which writes 0 (kubernetes PR 141991)",
             )
-        earlier = self._earlier.left_by(cgroup, setting, found)
-        if earlier is not None:
-            return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         curve = _other_curve(setting)
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
@@ -159,8 +160,9 @@ class Values:
             verdict: Verdict = "stale" if row is not None else "latent"
             message = f"systemd has {self._name(file)}={text}, which no plan sets: a daemon-reload writes it"
         elif row is not None and (off or text is None or expected is None):
-            verdict = "stale"
-            message = f"{file} is {found}, not planned: {self._left_by(row)}"
+            verdict, earlier = "stale", self._earlier.left_by(cgroup, file)
+            cause = self._left_by(row) if earlier is None else f"left by {earlier}; {row.clear}"
+            message = f"{file} is {found}, not planned: {cause}"
         else:
             verdict, message = "drift", f"{file} is {found}, but nothing on this node sets it here"
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
@@ -227,6 +229,15 @@ def _period(cgroup: Cgroup) -> int:
         if setting.file == "cpu.cfs_period_us" and setting.value.isdecimal():
             return int(setting.value)
     return 100_000
+
+
+def _has_other_period(setting: Setting, live: LiveCgroup, found: str, period: int) -> bool:
+    """Whether a quota was written with another period than the planned one, of which the unit's property
+    of the quota says nothing. ``period`` is that of v1."""
+    if setting.file == "cpu.max":
+        return found.partition(" ")[2] != setting.applied.partition(" ")[2]
+    there = live.values.get("cpu.cfs_period_us")
+    return setting.file == "cpu.cfs_quota_us" and there not in (None, str(period))
 
 
 def _defaults(file: str, expected: str | None) -> tuple[str | None, ...]:

@@ -1,0 +1,113 @@
+"""Configurations that a kubelet may have had before its last start, as values tell of them.
+
+Source: kubelet kubelet.go SyncPod (a pod's cgroup that exists is not updated), kuberuntime
+(a container's values are in its creation), cm/pod_container_manager_linux.go EnsureExists.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, convert
+from msgspec.structs import replace
+
+from qoslet.core.node.node import Node
+from qoslet.core.quantity import ZERO, add, from_int
+from qoslet.core.resources.cgroup_tree import Setting
+
+_MOST = 2
+"""How many values of one field are tried, those that most cgroups tell."""
+_MI = 1 << 20
+_PERIODS = range(1000, 1_000_001)
+"""cpuCFSQuotaPeriod in microseconds."""
+_MEMORY_QOS = ("memory.high", "memory.min", "memory.low")
+_PROTECTION = ("memory.min", "memory.low")
+
+Differing = tuple[Setting, str]
+"""A planned value of a pod or container, and what was found."""
+
+
+class OtherConfiguration(Struct, frozen=True):
+    """A node whose kubelet has another configuration, in ``told``, and the ``files`` of pods and
+    containers that it changes."""
+
+    told: str
+    files: tuple[str, ...]
+    node: Node
+
+
+def other_configurations(
+    node: Node, file: str, differing: Iterable[Differing]
+) -> Iterator[OtherConfiguration]:
+    """Those that may have left what was found in a ``file``, or beside it."""
+    kubelet = node.kubelet
+    if file == "pids.max":
+        for text in _common(found for _, found in differing):
+            limit = int(text) if text.isdecimal() else -1
+            yield _other(node, f"podPidsLimit {limit}", (file,), pod_pids_limit=limit)
+    elif file in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
+        files = ("cpu.max",) if file == "cpu.max" else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        enforces = not kubelet.cpu_cfs_quota
+        told = f"cpuCFSQuota {str(enforces).lower()}"
+        yield _other(node, told, files, cpu_cfs_quota=enforces)
+        for text in _common(_periods(differing)):
+            if (period := int(text)) in _PERIODS and period != kubelet.cpu_cfs_quota_period_us:
+                told = f"cpuCFSQuotaPeriod {period / 1000:g}ms"
+                yield _other(node, told, files, cpu_cfs_quota_period_us=period)
+    elif file == "memory.swap.max":
+        for behavior in {"NoSwap", "LimitedSwap"} - {kubelet.swap_behavior or "NoSwap"}:
+            yield _other(node, f"swapBehavior {behavior}", (file,), swap_behavior=behavior)
+    elif file == "memory.oom.group" and node.driver == "cgroupfs":
+        # systemd writes it with every property of a unit
+        single = not kubelet.single_process_oom_kill
+        told = f"singleProcessOOMKill {str(single).lower()}"
+        yield _other(node, told, (file,), single_process_oom_kill=single)
+    elif file in _MEMORY_QOS:
+        yield from _memory_qos(node, file, differing)
+
+
+def _other(node: Node, told: str, files: tuple[str, ...], **fields: object) -> OtherConfiguration:
+    return OtherConfiguration(told, files, replace(node, kubelet=replace(node.kubelet, **fields)))
+
+
+def _memory_qos(
+    node: Node, file: str, differing: Iterable[Differing]
+) -> Iterator[OtherConfiguration]:
+    off = replace(node, profile=replace(node.profile, memory_qos="off"))
+    yield OtherConfiguration("a configuration without Memory QoS", _MEMORY_QOS, off)
+    if file != "memory.high":
+        for policy in {"None", "TieredReservation"} - {node.kubelet.memory_reservation_policy}:
+            told = f"memoryReservationPolicy {policy}"
+            yield _other(node, told, _PROTECTION, memory_reservation_policy=policy)
+        return
+    factors, reserved = list[str](), list[str]()
+    for setting, found in differing:
+        if setting.rule != "memory.high.1.27" or not found.isdecimal():
+            continue
+        request, limit, base, factor = convert(setting.inputs[:4], tuple[int, int, int, float])
+        gap = int(found) - request
+        if base > request:
+            factors.append(f"{gap / (base - request):.2f}")
+        if not limit:
+            reserved.append(str(round((base - request - gap / factor) / _MI)))
+    for text in _common(factors):
+        told = f"memoryThrottlingFactor {float(text):g}"
+        yield _other(node, told, (file,), memory_throttling_factor=float(text))
+    have = node.kubelet.kube_reserved.get("memory", ZERO)
+    for text in _common(reserved):
+        more = {**node.kubelet.kube_reserved, "memory": add(have, from_int(int(text) * _MI))}
+        yield _other(node, "another reservation of memory", (file,), kube_reserved=more)
+
+
+def _periods(differing: Iterable[Differing]) -> Iterator[str]:
+    """The periods that were found, in microseconds."""
+    for setting, found in differing:
+        if setting.file == "cpu.max":
+            yield found.partition(" ")[2]
+        elif setting.file == "cpu.cfs_period_us":
+            yield found
+
+
+def _common(texts: Iterable[str]) -> list[str]:
+    return [text for text, _ in Counter(filter(None, texts)).most_common(_MOST)]
