@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import yaml
@@ -29,21 +30,24 @@ SIGNED, LOCAL = CERTIFICATES / "signed.pem", DATA / "cluster" / "local.pem"
 
 class FakeApi:
     """``model`` may be changed under ``lock``. Of ``faults`` each request takes one: a status, or
-    ``reset``, ``half``, ``slow``, ``silent``, ``early``, ``garbage``, ``lost`` (done, and no answer);
-    ``requests`` are the path and query of each, ``methods`` their methods, ``patches`` the kind and the
-    body of patches. With ``evictions`` that
-    answers what is no list or watch of all pods."""
+    ``reset``, ``half``, ``slow``, ``silent``, ``early``, ``garbage``, ``mute`` (a watch that tells
+    nothing), ``lost`` (done, and no answer);
+    ``requests`` are the path and query of each, with their ``methods`` and ``headers``; ``patches`` the
+    kind and the body of patches. With ``evictions`` that answers what is no list or watch of all pods.
+    Its clock is ``ahead_seconds`` ahead."""
 
     def __init__(self, model: ApiModel) -> None:
         self.model = model
         self.evictions: EvictionModel | None = None
         self.methods: list[str] = []
+        self.headers: list[list[tuple[str, str]]] = []
         self.patches: list[tuple[str, bytes]] = []
         self.lock = threading.Condition()
         self.faults: deque[int | str] = deque()
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.token = ""
         self.retry_after = ""
+        self.ahead_seconds = 0.0
         self.epoch = 0
         self.pages: dict[str, bytes] = {}
         self.stopping = False
@@ -67,10 +71,12 @@ class FakeApi:
         token_file: Path | None = None,
         *,
         embedded: bool = False,
+        user: dict[str, Any] | None = None,
         **cluster: object,
     ) -> Path:
-        """A kubeconfig for it, with the token in a file."""
-        user = {"tokenFile": str(token_file)} if token_file is not None else {"token": self.token}
+        """A kubeconfig for it, with the token in a file; ``user`` is another one."""
+        given = {"tokenFile": str(token_file)} if token_file is not None else {"token": self.token}
+        user = given if user is None else user
         named = {
             "server": f"https://127.0.0.1:{self.port}",
             "certificate-authority": str(CERTIFICATES / "ca.pem"),
@@ -110,6 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         with api.lock:
             api.requests.append((parts.path, query))
             api.methods.append(self.command)
+            api.headers.append(self.headers.items())
             fault = api.faults.popleft() if api.faults else ""
             api.lock.notify_all()
         if api.token and self.headers.get("Authorization", "").lower() != f"bearer {api.token}":
@@ -138,6 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
             with api.lock:
                 code, body = api.model.list_page(query)
             self._answer(code, body, fault=fault)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        now = time.time() if timestamp is None else timestamp
+        return super().date_time_string(now + self.api.ahead_seconds)
 
     def do_POST(self) -> None:
         self.do_GET()
@@ -176,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
             with api.lock:
                 # without the bookmark of the end of what there is
                 lines = api.model.watch({**query, "allowWatchBookmarks": "false"})
-                if len(lines) <= sent and fault != "early":
+                if fault == "mute" or (len(lines) <= sent and fault != "early"):
                     api.lock.wait(0.05)
                     continue
             for one in lines[sent:]:

@@ -1,14 +1,16 @@
-"""Sessions by the Kubernetes project's own Python client: kubeconfig, authentication and TLS are its.
+"""Sessions by the Kubernetes project's own Python client: authentication and TLS are its.
 
 Its watch is not used: it ends on 410 and on bookmarks of versions, reads without a bound, and builds
-objects of every field.
+objects of every field. Nor is its merge of kubeconfigs, which takes the last current context.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -17,6 +19,7 @@ from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cluster.kubeconfig import Kubeconfig, kubeconfig_files, read_kubeconfig
 from qoslet.host.cluster.network_faults import no_response
 
 HINT = "pip install 'qoslet[cluster]'"
@@ -26,9 +29,9 @@ _CHUNK = 1 << 16
 
 
 class ClusterAccess(Struct, frozen=True):
-    """Which cluster, and as whom. ``kubeconfig`` and ``context`` as kubectl's options; both empty: the
-    service account of the pod that this runs in, else what kubectl would take. ``account`` is the
-    directory of the account."""
+    """Which cluster, and as whom. ``kubeconfig`` and ``context`` as kubectl's options; both empty: as
+    kubectl, the files that KUBECONFIG names or the user's own, and without any the service account of
+    the pod that this runs in. ``account`` is the directory of the account."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -36,10 +39,11 @@ class ClusterAccess(Struct, frozen=True):
 
     @property
     def in_cluster(self) -> bool:
-        """Whether this runs in a pod with a service account that may be used."""
-        is_pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
-        named = self.kubeconfig or self.context
-        return not named and is_pod and os.path.isfile(f"{self.account}/token")
+        """Whether this runs in a pod with a service account that is to be used."""
+        if self.kubeconfig or self.context or not os.environ.get("KUBERNETES_SERVICE_HOST"):
+            return False
+        has_kubeconfig = any(map(os.path.exists, kubeconfig_files()))
+        return not has_kubeconfig and os.path.isfile(f"{self.account}/token")
 
     @property
     def namespace(self) -> str:
@@ -68,19 +72,13 @@ def open_session(access: ClusterAccess) -> LibrarySession:
             "needs the Python client of Kubernetes", where="cluster", hint=HINT
         ) from None
     configuration = client.Configuration()
-    where = "service account" if access.in_cluster else access.kubeconfig or "kubeconfig"
+    in_cluster, chosen = access.in_cluster, Kubeconfig({})
+    where = "service account" if in_cluster else "kubeconfig"
+    if not in_cluster:
+        chosen = read_kubeconfig(access.kubeconfig, access.context)
     try:
-        if access.in_cluster:
-            loader = import_module("kubernetes.config.incluster_config").InClusterConfigLoader
-            files = (f"{access.account}/token", f"{access.account}/ca.crt")
-            loader(*files).load_and_set(configuration)
-        else:
-            config.load_kube_config(
-                config_file=access.kubeconfig or None,
-                context=access.context or None,
-                client_configuration=configuration,
-                persist_config=False,
-            )
+        with _logged() as faults:
+            _load(access, chosen, configuration)
         configuration.keep_alive = True
         if not configuration.verify_ssl:
             # whoever wrote the kubeconfig knows, and kubectl does not say it either
@@ -93,7 +91,42 @@ def open_session(access: ClusterAccess) -> LibrarySession:
     except Exception as error:  # noqa: BLE001 - a library that reads a user's files raises what it likes
         message = f"cannot be used: {shown(str(error) or type(error).__name__, 200)}"
         raise BadInput(message, where=where) from None
-    return LibrarySession(made, configuration)
+    if faults:
+        # without what its plugin gives, the user would be nobody
+        raise CannotDo(shown(faults[-1], 300), where=where, hint=chosen.install_hint)
+    return LibrarySession(made, configuration, chosen.headers)
+
+
+def _load(access: ClusterAccess, chosen: Kubeconfig, configuration: Any) -> None:
+    """Have the library read credentials: those of the service account where no context is chosen."""
+    if not chosen.document:
+        loader = import_module("kubernetes.config.incluster_config").InClusterConfigLoader
+        files = (f"{access.account}/token", f"{access.account}/ca.crt")
+        loader(*files).load_and_set(configuration)
+        return
+    import_module("kubernetes.config").load_kube_config_from_dict(
+        chosen.document, client_configuration=configuration, persist_config=False
+    )
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """What the library logs meanwhile, such as the failure of a credential plugin: it raises nothing
+    then, and would print it."""
+    lines = list[str]()
+
+    class Collector(logging.Handler):
+        """Takes the place of the standard error."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    collector, root = Collector(logging.ERROR), logging.getLogger()
+    root.addHandler(collector)
+    try:
+        yield lines
+    finally:
+        root.removeHandler(collector)
 
 
 class LibraryResponse:
@@ -113,6 +146,16 @@ class LibraryResponse:
         """What ``Retry-After`` asks for, in seconds; 0 for a date, which no API server sends."""
         text = str(self._response.headers.get("Retry-After", ""))
         return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0.0
+
+    @property
+    def date(self) -> float | None:
+        """The server's clock, from ``Date``."""
+        from email.utils import parsedate_to_datetime
+
+        try:
+            return parsedate_to_datetime(str(self._response.headers.get("Date", ""))).timestamp()
+        except (ValueError, OverflowError):
+            return None
 
     def chunks(self) -> Iterator[bytes]:
         """The body as it arrives. Raises NoResponse."""
@@ -138,11 +181,14 @@ class LibraryResponse:
 
 
 class LibrarySession:
-    """A session of the library's ``ApiClient``."""
+    """A session of the library's ``ApiClient``; ``headers`` go with each request."""
 
-    def __init__(self, client: Any, configuration: Any) -> None:
+    def __init__(
+        self, client: Any, configuration: Any, headers: Sequence[tuple[str, str]] = ()
+    ) -> None:
         self._client = client
         self._configuration = configuration
+        self._headers = headers
 
     @property
     def server(self) -> str:
@@ -194,13 +240,17 @@ class LibrarySession:
 
         headers["User-Agent"] = f"qoslet/{VERSION}"
         try:
-            self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
+            with _logged():
+                # one that cannot be renewed is sent as it is, and refused once it is too old
+                self._client.update_params_for_auth(
+                    headers, [], ["BearerToken"], path, method, None
+                )
             # a file of a token may end with a newline
-            headers = {name: str(value).strip() for name, value in headers.items()}
+            sent = [(name, str(value).strip()) for name, value in headers.items()]
             response = self._client.rest_client.pool_manager.request(
                 method,
                 f"{self.server}{path}",
-                headers=headers,
+                headers=import_module("urllib3").HTTPHeaderDict([*sent, *self._headers]),
                 body=body,
                 preload_content=False,
                 retries=False,
