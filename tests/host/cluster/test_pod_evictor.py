@@ -6,6 +6,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,22 @@ def test_an_eviction_takes_six_requests(api: FakeApi, evict: Evict) -> None:
         ("POST", "eviction"),
         ("POST", "events"),
     ]
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+def test_leases_go_by_the_clock_of_the_server(api: FakeApi, evict: Evict, ahead: float) -> None:
+    api.ahead_seconds = ahead
+    assert evict().result == "evicted"
+    (lease,) = model_of(api).leases.values()
+    taken = datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+    assert taken == pytest.approx(time.time() + ahead, abs=5)
+    lease["spec"]["holderIdentity"] = "n9/uid-web-9"
+    model_of(api).end("web-1")
+    model_of(api).set_ready("new-1")
+    found = evict("web-2", limits=EvictionLimits(seconds=1.0, wait_scale=0.05))
+    assert (found.result, "the agent of n9 has the Lease" in found.why) == ("refused", True), (
+        "whatever this node's clock shows"
+    )
 
 
 def test_a_budget_that_stays_used_up(api: FakeApi, evict: Evict) -> None:

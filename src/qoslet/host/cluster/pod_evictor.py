@@ -109,6 +109,8 @@ class _Requests:
     def __init__(self, open_session: OpenSession, limits: EvictionLimits, stopping: Event) -> None:
         self._open, self._limits, self._stopping = open_session, limits, stopping
         self._until = time.monotonic() + limits.seconds
+        # the server's clock, once it has told it: those of nodes may differ by more than a Lease lasts
+        self._epoch = time.time() - time.monotonic()
         self._session: Session | None = None
 
     def run(self, eviction: PodEviction) -> EvictionOutcome:
@@ -125,7 +127,8 @@ class _Requests:
                 reply = self._answer(step)
             left = self._until - time.monotonic()
             try:
-                step = course.send(replace(reply, left=left, wall=time.time()))
+                wall = self._epoch + time.monotonic()
+                step = course.send(replace(reply, left=left, wall=wall))
             except StopIteration as end:
                 outcome: EvictionOutcome = end.value
                 return outcome
@@ -151,6 +154,8 @@ class _Requests:
             try:
                 limits = ReadLimits(seconds, _BYTES, seconds)
                 body = body_of(response, limits, time.monotonic)
+                if response.date is not None:
+                    self._epoch = response.date - time.monotonic()
                 return Reply(response.status, body, response.retry_seconds)
             finally:
                 response.close()

@@ -14,6 +14,10 @@ class NoResponse(QosletError):
     """The API server did not answer, or not to the end."""
 
 
+class Silence(NoResponse):
+    """Nothing came for as long as a request allows."""
+
+
 class Response(Protocol):
     """An answer whose body is still to be read."""
 
@@ -25,9 +29,13 @@ class Response(Protocol):
     def retry_seconds(self) -> float:
         """What ``Retry-After`` asks for; 0 where it is absent."""
 
+    @property
+    def date(self) -> float | None:
+        """The server's clock in seconds since the epoch, in whole seconds; None where it tells none."""
+
     def chunks(self) -> Iterator[bytes]:
-        """The body as it arrives, an empty chunk never. Raises NoResponse where it breaks off, or
-        nothing arrives for the time that the request named."""
+        """The body as it arrives, an empty chunk never. Raises NoResponse where it breaks off, Silence
+        where nothing arrives for the time that the request named."""
 
     def abort(self) -> None:
         """End ``chunks`` from another thread."""

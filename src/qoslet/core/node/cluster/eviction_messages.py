@@ -144,7 +144,7 @@ class ApiLease(Struct, frozen=True):
     spec: _LeaseSpec = _LeaseSpec()
 
     def held_seconds(self, wall: float) -> float:
-        """How long its holder has it still, by this node's clock; 0 where nobody has."""
+        """How long its holder has it still; 0 where nobody has."""
         if not self.spec.holder or not self.spec.renewed:
             return 0.0
         try:

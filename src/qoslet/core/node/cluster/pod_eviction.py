@@ -58,7 +58,7 @@ class Pause(Struct, frozen=True):
 
 class Reply(Struct, frozen=True):
     """What came: ``code`` 0 where nothing did, with the reason in ``fault``. ``left``: seconds until
-    the deadline; ``wall``: wall-clock seconds."""
+    the deadline; ``wall``: seconds since the epoch, by the clock that all agents go by."""
 
     code: int
     body: bytes = b""
