@@ -56,6 +56,15 @@ def test_a_node_is_audited_by_its_agent(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "log"], "nothing is left"
 
 
+def test_of_several_pods_on_a_node_the_one_that_stays_is_asked(tmp_path: Path) -> None:
+    rows = ["n1 z Running 2026-11-26T12:00:00Z", "n1 m Running ", "n1 q Failed ", " w Pending "]
+    path = path_with(tmp_path, "\n".join(rows))
+    done = run("audit", "node/n1", "--cluster", "-o", "json", PATH=path, TMPDIR=str(tmp_path))
+    assert done.returncode in (0, 1), done.stderr
+    _, made = [json.loads(row) for row in (tmp_path / "log").read_text().splitlines()]
+    assert made[1:3] == ["exec", "m"]
+
+
 @pytest.mark.parametrize(
     ("target", "pods", "fails", "code", "said"),
     [

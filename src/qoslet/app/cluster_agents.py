@@ -17,7 +17,8 @@ LABEL = "app.kubernetes.io/name=qoslet"
 JOBS = 8
 """Nodes that are asked at the same time, unless told otherwise."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_ROWS = '-o=jsonpath={range .items[*]}{.spec.nodeName} {.metadata.name}{"\\n"}{end}'
+_FIELDS = (".spec.nodeName", ".metadata.name", ".status.phase", ".metadata.deletionTimestamp")
+_ROWS = "-o=jsonpath={range .items[*]}{" + "} {".join(_FIELDS) + '}{"\\n"}{end}'
 
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class ClusterAgents(Struct, frozen=True):
 
     def pods(self, node: str = "", *, running: bool = True) -> Mapping[str, str]:
         """The pods of agents by their nodes: of ``node`` alone, if given; with ``running`` only those
-        that run."""
+        that run. Of several on a node, as in a roll-out, the one that runs and stays."""
         if node:
             check_node_name(node)
         chosen = [f"spec.nodeName={node}"] if node else []
@@ -40,8 +41,13 @@ class ClusterAgents(Struct, frozen=True):
         fields = (f"--field-selector={','.join(chosen)}",) if chosen else ()
         words = ("get", "pods", "--request-timeout=20s", f"--selector={LABEL}", *fields, _ROWS)
         listed = self._kubectl(node, *words)
-        rows = (line.split() for line in listed.decode(errors="replace").splitlines())
-        return {row[0]: row[1] for row in rows if len(row) == 2}
+        found = dict[str, tuple[bool, bool, str]]()
+        for line in listed.decode(errors="replace").splitlines():
+            name, pod, phase, deleted = [*line.split(" "), "", "", ""][:4]
+            if name and pod:
+                row = phase == "Running", not deleted, pod
+                found[name] = max(row, found.get(name, row))
+        return {name: row[-1] for name, row in found.items()}
 
     def execute(self, node: str, pod: str, *words: str, given: bytes | None = None) -> bytes:
         """What a command prints in the agent ``pod`` of a node; ``given`` is its standard input."""
