@@ -38,6 +38,7 @@ SAMPLES: Mapping[str, Callable[[GuestStatus], Iterable[Sample]]] = {
     "pods": _one(lambda one: one.pods),
     "source_complete": lambda one: [((one.source.name,), one.source.complete)],
     "source_age_seconds": lambda one: [((one.source.name,), one.source.age_seconds)],
+    "source_requests": _one(lambda one: one.source.requests),
     "findings": _findings,
     "compared_values": _one(lambda one: one.compared),
     "held_files": _one(lambda one: len(one.held)),

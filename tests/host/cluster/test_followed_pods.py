@@ -141,6 +141,36 @@ def test_faults(
     until(lambda: pods.state().fault == "")
 
 
+def test_a_watch_that_tells_nothing_is_no_fault_and_nothing_is_missed(
+    api: FakeApi, follow: Callable[..., FollowedPods]
+) -> None:
+    api.faults.extend(["", "", "", *["mute", "", "", ""] * 3])
+    pods = follow()
+    until(lambda: pods.state().is_open)
+    faults = set[str]()
+
+    def knows() -> bool:
+        faults.add(pods.state().fault)
+        return is_right(pods, api)
+
+    until(knows)
+    for name in ("new", "newer"):
+        api.change(lambda model, name=name: model.put(name))
+        until(knows)
+    assert faults == {""}
+
+
+def test_an_open_watch_holds_until_it_ends(
+    api: FakeApi, follow: Callable[..., FollowedPods]
+) -> None:
+    pods = follow()
+    until(lambda: pods.state().is_open)
+    api.faults.extend([500] * 4)
+    api.hang_up()
+    until(lambda: not pods.state().is_open)
+    until(lambda: pods.state().is_open)
+
+
 def test_a_compacted_history(api: FakeApi, follow: Callable[..., FollowedPods]) -> None:
     pods = follow()
     until(lambda: is_right(pods, api))

@@ -117,6 +117,7 @@ class NodeInputs:
             reading.complete,
             reading.reason,
             max(0.0, time.monotonic() - reading.at),
+            reading.requests,
         )
         lacks = "" if reading.is_settling else reading.reason
         notes = tuple(filter(None, (lacks, self._policy.fault, self._fault)))

@@ -19,6 +19,9 @@ GUEST_METRICS = dict(
         _row("pods", "Pods of the node."),
         _row("source_complete", "Whether the source of pods has all of them.", "source"),
         _row("source_age_seconds", "Time since the source of pods answered last.", "source"),
+        _row(
+            "source_requests", "Requests for pods to the API server since the start.", counter=True
+        ),
         _row("findings", "Findings of the last audit.", "verdict", "severity"),
         _row("compared_values", "Values that the last audit compared."),
         _row("held_files", "Files that hold a value of the agent's."),
@@ -92,6 +95,12 @@ GUEST_PANELS: tuple[Panel, ...] = (
         "Time since the source of pods answered last.",
         "s",
         (Query("{source_age_seconds}", f"{_INSTANCE} {{{{source}}}}"),),
+    ),
+    Panel(
+        "Requests to the API server",
+        "Requests for pods within the last hour; none while kubelets are asked.",
+        "short",
+        (Query("increase({source_requests}[1h])", _INSTANCE),),
     ),
     Panel(
         "Wrong now",

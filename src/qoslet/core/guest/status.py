@@ -16,13 +16,15 @@ from qoslet.core.reconcile.journal import Key
 
 
 class SourceStatus(Struct, frozen=True):
-    """Where the pods are from; as in ``PodsReading``. ``age_seconds``: since it said so last."""
+    """Where the pods are from; as in ``PodsReading``. ``age_seconds``: since it said so last, ``requests``: so
+    many to an API server since the start."""
 
     name: PodSourceName
     place: str
     complete: bool = True
     reason: str = ""
     age_seconds: float = 0.0
+    requests: int = 0
 
 
 class HeldFile(Struct, frozen=True):

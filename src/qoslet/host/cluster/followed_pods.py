@@ -22,6 +22,7 @@ from qoslet.host.cluster.session import (
     ReadLimits,
     Response,
     Session,
+    Silence,
     body_of,
 )
 
@@ -31,8 +32,9 @@ _END_SECONDS = 1.0
 
 
 class WatchLimits(Struct, frozen=True):
-    """``silence_seconds``: a server sends a bookmark each minute, so that a watch on which nothing
-    comes for longer is dead. ``late_seconds``: how much longer than asked for a watch may last."""
+    """``silence_seconds``: most servers send a bookmark each minute; a watch on which nothing comes for
+    longer may be dead: the pods are listed again. ``late_seconds``: how much longer than asked for a watch
+    may last."""
 
     silence_seconds: float = 180.0
     late_seconds: float = 30.0
@@ -41,14 +43,14 @@ class WatchLimits(Struct, frozen=True):
 class FollowedState(Struct, frozen=True):
     """What is known now. ``pods`` is a PodList as JSON, None until a whole list was read; ``changes``
     rises with it; ``fault`` is why it is not followed at the moment; ``at`` is monotonic seconds of
-    the last answer."""
+    the last answer. ``is_open``: a watch is open, which tells every change as it happens."""
 
     pods: bytes | None
     uids: frozenset[str]
     changes: int
     fault: str
     at: float
-    requests: int
+    is_open: bool = False
 
 
 class FollowedPods:
@@ -74,8 +76,10 @@ class FollowedPods:
         self._lock, self._stopping = Lock(), Event()
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Readable when ``state`` may be another."""
-        self._state = FollowedState(None, frozenset(), 0, "", clock(), 0)
-        self._requests = 0
+        self._state = FollowedState(None, frozenset(), 0, "", clock())
+        self.requests = 0
+        """Sent so far."""
+        self._is_open = False
         self._thread = Thread(target=self._run, name="api-pods", daemon=True)
 
     def start(self) -> None:
@@ -145,6 +149,7 @@ class FollowedPods:
             else:
                 self._reflector.page(body_of(response, self._lists, self._clock))
         finally:
+            self._is_open = False
             with self._lock:
                 self._response = None
             response.close()
@@ -156,7 +161,7 @@ class FollowedPods:
         for again in (False, True):
             if self._session is None:
                 self._session = self._open()
-            self._requests += 1
+            self.requests += 1
             response = self._session.get(PATH, request.query, silence_seconds=silence)
             if response.status != 401 or again:
                 return response
@@ -176,9 +181,18 @@ class FollowedPods:
             self._end_session()
 
     def _follow(self, response: Response, began: float, asked: int) -> None:
-        """Tell the reflector the lines of a watch. Raises NoResponse."""
+        """Tell the reflector the lines of a watch. A server that is silent may have nothing to tell, so
+        that is no fault until it does not answer. Raises NoResponse."""
+        self._is_open = True
         self._reflector.opened()
         self._publish()
+        try:
+            self._take_lines(response, began, asked)
+        except Silence:
+            self._reflector.silent()
+
+    def _take_lines(self, response: Response, began: float, asked: int) -> None:
+        """Tell the reflector each line as it comes, and the end. Raises NoResponse."""
         until = began + asked + self._watches.late_seconds
         rest = b""
         for chunk in response.chunks():
@@ -204,7 +218,8 @@ class FollowedPods:
         if is_new:
             pods, uids = reflector.pod_list(), reflector.uids()
         at = before.at if reflector.fault else self._clock()
-        made = FollowedState(pods, uids, reflector.changes, reflector.fault, at, self._requests)
+        fault, is_open = reflector.fault, self._is_open
+        made = FollowedState(pods, uids, reflector.changes, fault, at, is_open)
         with self._lock:
             self._state = made
             if (is_new or made.fault != before.fault) and not self._stopping.is_set():

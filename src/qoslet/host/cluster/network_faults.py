@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from http.client import HTTPException
 
 from qoslet.core.api.schema import shown
-from qoslet.host.cluster.session import NoResponse
+from qoslet.host.cluster.session import NoResponse, Silence
 
 _ADDRESS = "look at its address: kubectl config view --minify"
 _BY_NUMBER = {
@@ -29,6 +29,8 @@ _DEPTH = 8
 def no_response(error: Exception, server: str) -> NoResponse:
     """``error`` of a request to ``server``, or of the body of its answer."""
     for one in _causes(error):
+        if _is_silence(one):
+            return Silence("it does not answer in time", where=server)
         if found := _said(one):
             message, hint = found
             return NoResponse(message, where=server, hint=hint)
@@ -48,6 +50,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     return reversed(chain)
 
 
+def _is_silence(error: BaseException) -> bool:
+    """Whether nothing came in time."""
+    return isinstance(error, TimeoutError) or "Timeout" in type(error).__name__
+
+
 def _said(error: BaseException) -> tuple[str, str] | None:
     """Message and hint of an error that says enough by itself."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -60,8 +67,6 @@ def _said(error: BaseException) -> tuple[str, str] | None:
     if isinstance(error, OSError) and error.errno in _BY_NUMBER:
         return _BY_NUMBER[error.errno]
     name = type(error).__name__
-    if isinstance(error, TimeoutError) or "Timeout" in name:
-        return "it does not answer in time", ""
     if name == "RemoteDisconnected":
         return "it ends the connection without an answer", ""
     if "Incomplete" in name or isinstance(error, HTTPException):

@@ -38,8 +38,13 @@ def test_the_first_list_is_waited_for_where_nothing_is_known(tmp_path: Path) -> 
         assert uids_of(seen.pods) == {"u1"}
         assert (seen.complete, seen.tells_removals) == (True, True)
         assert len(source.descriptors()) == 1
+        end = time.monotonic() + 10
+        while not source.read(frozenset({"u1"})).is_live:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert source.requests == len(api.requests) == 2, "a list and a watch"
         source.rest()
-        assert source.descriptors() == ()
+        assert (source.descriptors(), source.requests) == ((), 2)
         asked = len(api.requests)
         time.sleep(0.1)
         assert len(api.requests) == asked

@@ -33,12 +33,13 @@ class Values:
     def __init__(self, source: PodSourceName, clock: Clock, *, watches: bool = False) -> None:
         self.source: PodSourceName = source
         self.interval_seconds = 10.0
+        self.stamp: float | None = None
         self.clock, self.watches = clock, watches
         self.uids: set[str] = set()
         self.complete, self.fault = True, ""
-        self.note, self.usual = "", False
+        self.note, self.usual, self.live = "", False, False
         self.running: frozenset[str] = frozenset()
-        self.reads = self.rests = 0
+        self.reads = self.rests = self.requests = 0
 
     def read(self, known: frozenset[str]) -> Seen:
         self.reads += 1
@@ -47,12 +48,13 @@ class Values:
         return Seen(
             pod_list(self.uids),
             self.source,
-            self.clock.now,
+            self.clock.now if self.stamp is None else self.stamp,
             self.complete,
             self.watches,
             self.running,
             self.note,
             self.usual,
+            self.live,
         )
 
     def descriptors(self) -> Sequence[int]:
@@ -150,6 +152,20 @@ def test_another_source_with_fewer_pods_is_believed_the_second_time(sources: Sou
     found = sources.later()
     assert uids_of(found.pods) == {"a"}
     assert (found.complete, found.source) == (True, "api")
+
+
+def test_what_an_open_watch_told_holds_until_now() -> None:
+    clock = Clock()
+    api = Values("api", clock, watches=True)
+    api.uids, api.stamp, api.live = {"a"}, clock.now, True
+    pods = PreferredPods([api], clock, lambda: 0.5)
+    first = pods.poll()
+    clock.now += 170
+    later = pods.poll()
+    assert (later.at, later.version) == (clock.now, first.version), "nothing came, nothing changed"
+    api.live = False
+    clock.now += 10
+    assert pods.poll().at == api.stamp
 
 
 def test_a_removal_on_the_watch_counts_at_once(sources: Sources) -> None:

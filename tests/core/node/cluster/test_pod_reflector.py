@@ -79,6 +79,22 @@ def test_a_list_in_pages_and_then_a_watch() -> None:
     assert reflector.next_request(0.5).query["resourceVersion"] == str(model.version)
 
 
+def test_a_watch_that_is_silent_is_no_fault_and_what_it_missed_is_listed() -> None:
+    model = ApiModel()
+    model.put("a")
+    reflector = PodReflector(OWN)
+    settle(model, reflector)
+    before = names(reflector)
+    reflector.opened()
+    model.put("b")
+    reflector.silent()
+    assert (reflector.fault, names(reflector), reflector.is_complete) == ("", before, True)
+    again = reflector.next_request(0.5)
+    assert (again.is_watch, again.wait) == (False, 0.0)
+    perform(model, reflector, again)
+    assert names(reflector) == model.of_node()
+
+
 def test_a_watch_that_is_gone_lists_again_without_going_back_in_time() -> None:
     model = ApiModel()
     model.put("a")
@@ -136,6 +152,8 @@ def test_waits_grow_and_a_server_is_given_the_time_that_it_asks_for() -> None:
     assert reflector.next_request(0.25).wait == 30
     reflector.refused(status_of(429, status(429, "TooManyRequests", retry=45)))
     assert 45 <= reflector.next_request(0.0).wait <= reflector.next_request(0.2).wait <= 67.5
+    reflector.refused(status_of(429, status(429, "TooManyRequests", retry=86400)))
+    assert reflector.next_request(0.0).wait == 600, "not a day"
     reflector.opened()
     assert reflector.fault == ""
 

@@ -42,6 +42,13 @@ class ApiReader:
         self._access, self._node_name = access, node_name
         self._begin, self._clock = begin or _follow, clock
         self._followed: FollowedPods | None = None
+        self._earlier_requests = 0
+
+    @property
+    def requests(self) -> int:
+        """Of this watch and of those before it."""
+        followed = self._followed
+        return self._earlier_requests + (0 if followed is None else followed.requests)
 
     def read(self, known: frozenset[str]) -> Seen:
         """What the watch told so far; where nothing at all is known, the first list is waited for. Raises
@@ -63,6 +70,7 @@ class ApiReader:
             complete=not state.fault,
             tells_removals=True,
             note=state.fault,
+            is_live=state.is_open,
         )
 
     def descriptors(self) -> Sequence[int]:
@@ -71,6 +79,7 @@ class ApiReader:
 
     def rest(self) -> None:
         """End the watch."""
+        self._earlier_requests = self.requests
         followed, self._followed = self._followed, None
         if followed is not None:
             followed.close()

@@ -58,6 +58,7 @@ class KubeletReader:
 
     source: PodSourceName = "kubelet"
     interval_seconds = _INTERVAL_SECONDS
+    requests = 0
 
     def __init__(self, options: KubeletOptions) -> None:
         self._options = options
@@ -108,6 +109,7 @@ class RuntimeReader:
 
     source: PodSourceName = "cri"
     interval_seconds = _INTERVAL_SECONDS
+    requests = 0
 
     def __init__(self, options: KubeletOptions) -> None:
         self._kubelet = _Kubelet(options)

@@ -119,6 +119,10 @@ class PreferredPods:
             candidate.due = min(candidate.due, now + SETTLE_SECONDS)
         return candidate.seen
 
+    @property
+    def _requests(self) -> int:
+        return sum(one.reader.requests for one in self._candidates)
+
     def _is_usual(self) -> bool:
         """Whether a source lacks pods for a moment only."""
         return any(one.seen is not None and one.seen.is_usual for one in self._candidates)
@@ -127,7 +131,8 @@ class PreferredPods:
         """The last reading, of which nothing is sure any more."""
         if self._last is None:
             raise CannotDo(f"the pods of this node cannot be read: {reason}", hint=_HINT)
-        self._last = replace(self._last, complete=False, reason=reason, is_settling=is_settling)
+        told = replace(self._last, complete=False, reason=reason, is_settling=is_settling)
+        self._last = replace(told, requests=self._requests)
         return self._last
 
     def _take(self, candidate: _Candidate, seen: Seen, reason: str) -> PodsReading:
@@ -153,8 +158,9 @@ class PreferredPods:
             complete=seen.complete,
             reason=reason if seen.note in reason else f"{reason}; {seen.note}".removeprefix("; "),
             running=seen.running,
-            at=seen.stamp,
+            at=self._clock() if seen.is_live else seen.stamp,
             is_settling=not seen.complete and self._is_usual(),
+            requests=self._requests,
         )
         return self._last
 

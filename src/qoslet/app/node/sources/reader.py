@@ -13,9 +13,10 @@ from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 
 
 class Seen(Struct, frozen=True):
-    """What a reader was told. ``stamp`` differs with each answer; ``complete``: every pod of the node
-    is in it; ``tells_removals``: a pod that lacks was said to be gone. ``running``: UIDs of pods
-    that are known to run; ``note``: what lacks; ``is_usual``: it will not lack for long."""
+    """What a reader was told. ``stamp``, monotonic seconds, differs with each answer; ``complete``:
+    every pod of the node is in it; ``tells_removals``: a pod that lacks was said to be gone.
+    ``running``: UIDs of pods that are known to run; ``note``: what lacks; ``is_usual``: it will not
+    lack for long; ``is_live``: a change would have been told, so it holds until now."""
 
     pods: bytes
     place: str
@@ -25,6 +26,7 @@ class Seen(Struct, frozen=True):
     running: frozenset[str] = frozenset()
     note: str = ""
     is_usual: bool = False
+    is_live: bool = False
 
 
 class PodReader(Protocol):
@@ -37,6 +39,10 @@ class PodReader(Protocol):
     @property
     def interval_seconds(self) -> float:
         """How long an answer is taken as it was."""
+
+    @property
+    def requests(self) -> int:
+        """How many were sent to an API server."""
 
     def read(self, known: frozenset[str]) -> Seen:
         """The pods now; ``known`` are the UIDs that are thought to be there. Raises QosletError."""

@@ -47,8 +47,8 @@ class _List(Enum):
 
 
 class PodReflector:
-    """The pods with ``spec.nodeName`` ``node``. Ask ``next_request``; tell ``page``, ``line`` and
-    ``ended`` what comes, ``refused`` and ``broken`` what goes wrong."""
+    """The pods with ``spec.nodeName`` ``node``. Ask ``next_request``; tell ``page``, ``line``, ``ended``
+    and ``silent`` what comes, ``refused`` and ``broken`` what goes wrong."""
 
     def __init__(self, node: str) -> None:
         self._selector = f"spec.nodeName={node}"
@@ -145,6 +145,11 @@ class PodReflector:
             self._went_well()
         else:
             self.broken("the API server ended the watch early")
+
+    def silent(self) -> None:
+        """Nothing came on the watch for long: a list tells what it may have missed."""
+        self._went_well()
+        self._list_again()
 
     def refused(self, status: Status) -> None:
         """The server answered with a status that is no success, or sent it on the watch."""

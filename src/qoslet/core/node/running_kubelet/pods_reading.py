@@ -16,7 +16,8 @@ class PodsReading(Struct, frozen=True):
     nothing follows from the absence of a pod in one that is not. ``reason``: why not the source
     before this one, and what lacks; empty where nothing does; ``is_settling``: that is usual, as
     while a pod is removed, and soon over. ``running`` are UIDs of pods that the
-    container runtime has, where it was asked; ``at`` is monotonic seconds."""
+    container runtime has, where it was asked; ``at`` is monotonic seconds; ``requests`` counts what
+    was sent to an API server for pods so far, whatever came of it."""
 
     version: int
     pods: bytes
@@ -27,6 +28,7 @@ class PodsReading(Struct, frozen=True):
     running: frozenset[str] = frozenset()
     at: float = 0.0
     is_settling: bool = False
+    requests: int = 0
 
 
 class PodSource(Protocol):

@@ -37,6 +37,7 @@ def status_document(status: GuestStatus) -> Document:
             "complete": source.complete,
             "reason": source.reason or None,
             "ageSeconds": round(source.age_seconds, 1),
+            "apiRequests": source.requests,
         },
         "compared": status.compared,
         "findings": [finding_row(one) for one in status.findings],
