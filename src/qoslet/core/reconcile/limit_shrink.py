@@ -49,7 +49,10 @@ def eased(
     """The differences that can be fixed now, with hard limits changed or dropped as ``shrink``
     says, and the limits that wait. A memory+swap limit never falls below the remaining memory
     limit. A limit that needs reclaim comes after one near the usage, in case reclaim fails."""
-    if shrink == "force":
+    if shrink == "force" or not any(
+        takes_back(row.file, row.wanted or "", observed.cgroups.get(row.path))
+        for row in differences
+    ):
         return list(differences), []
     waiting: dict[tuple[str, str], Waiting] = {}
     for row in sorted(differences, key=lambda row: row.file == SWAP_TOTAL):
