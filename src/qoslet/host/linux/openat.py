@@ -267,15 +267,12 @@ class MountedTree:
         try:
             return os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=self.fd(above))
         except OSError as error:
-            # a removed directory has none below it: the group is absent where the one above stands
-            if error.errno not in (ENOENT, ENODEV) or not known or self._is_current(above):
+            # a directory that was removed and made again has none below it while it is kept
+            stale = known and error.errno in (ENOENT, ENODEV) and self._facts(path) is not None
+            if not stale:
                 raise
         self.close()
         return os.open(name, _LISTED | os.O_NOFOLLOW, dir_fd=self.fd(above))
-
-    def _is_current(self, path: str) -> bool:
-        """Whether the directory that is kept for a path is the one that is there now."""
-        return os.fstat(self.fd(path)).st_ino == self.identity(path)
 
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
