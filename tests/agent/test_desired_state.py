@@ -49,6 +49,9 @@ class Given:
     def rows(self) -> list[Problem]:
         return self.said
 
+    def follows(self, file: str) -> bool:
+        return True
+
     def descriptors(self) -> list[int]:
         return [7]
 

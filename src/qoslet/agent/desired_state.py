@@ -74,6 +74,7 @@ class ManifestSource:
         self._wakes = wakes
         self._adopted: Mapping[str, str] = {}
         self._set = ManifestSet(options, self._running)
+        self._chosen = _chosen(options)
         self._config_users = ConfigUsers()
         self._powers = powers
         self._unconfined = unconfined
@@ -127,6 +128,8 @@ class ManifestSource:
             self.live,
             self._unread,
             self._set.rejected_edits(),
+            self._files.follows,
+            self._chosen,
         )
 
     @property
@@ -357,6 +360,13 @@ class ManifestSource:
 def _placed(groups: PodGroups) -> PodGroups:
     """A pod that does not fit gets no cgroups."""
     return groups if groups.refused is None else replace(groups, groups=())
+
+
+def _chosen(options: Options) -> str:
+    """Which pods of the manifests are run, as the command line says it."""
+    namespace = f" -n {options.namespace}" if options.namespace is not None else ""
+    selector = f" -l {options.selector}" if options.selector is not None else ""
+    return f" with{namespace}{selector}" if namespace or selector else ""
 
 
 def _place(entry: Entry) -> Place:

@@ -23,6 +23,9 @@ class ManifestReader(Protocol):
     def rows(self) -> Iterable[Problem]:
         """What keeps files from being read as they are."""
 
+    def follows(self, file: str) -> bool:
+        """Whether a file, as it is shown, is among those that are read, or would be if it was there."""
+
     def descriptors(self) -> Sequence[int]:
         """Readable when ``changes`` may have something."""
 

@@ -249,7 +249,8 @@ class DesiredState(Struct, frozen=True):
     is put together when somebody asks: pods come and go before that. The source of manifests adds pods to ``plan``; the agent
     removes them: a pod counts until its cgroups are gone. ``unread`` tells of
     which pods it is not known whether they should be, ``rejected_edits`` by UID why a pod's
-    manifest, as it is now, does not count."""
+    manifest, as it is now, does not count. ``follows`` tells whether a manifest is among those that
+    are read, ``chosen`` which of their pods: `` with -n shop``."""
 
     version: int
     pods: Mapping[str, DesiredPod]
@@ -259,6 +260,8 @@ class DesiredState(Struct, frozen=True):
     plan: PlanView
     unread: FailedManifest = FailedManifest()
     rejected_edits: Mapping[str, str] = {}
+    follows: Callable[[str], bool] = lambda manifest: True
+    chosen: str = ""
 
     @property
     def problems(self) -> tuple[Problem, ...]:

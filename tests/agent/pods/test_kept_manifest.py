@@ -18,6 +18,8 @@ class Typed(Manifests):
     def __init__(self, hierarchy: Hierarchy) -> None:
         super().__init__(node(hierarchy))
         self.unread = FailedManifest()
+        self.folder = "/m/"
+        self.chosen = ""
 
     def spoil(self, *files: str) -> None:
         """These files have a fault now, and what they held is not known."""
@@ -29,7 +31,13 @@ class Typed(Manifests):
         pods = {
             uid: replace(one, manifest=f"/m/{one.pod.name}.yaml") for uid, one in found.pods.items()
         }
-        return replace(found, pods=pods, unread=self.unread)
+        return replace(
+            found,
+            pods=pods,
+            unread=self.unread,
+            follows=lambda file: file.startswith(self.folder),
+            chosen=self.chosen,
+        )
 
 
 class Two:
@@ -106,6 +114,27 @@ def test_what_ends_is_logged_with_its_name_and_the_reason() -> None:
     assert "d/a: /m/a.yaml no longer has it: stopping it" in two.bench.said
 
 
+@pytest.mark.parametrize(
+    ("folder", "chosen", "reason"),
+    [
+        ("/other/", "", "/m/a.yaml is not among this agent's manifests"),
+        ("/m/", " with -n shop", "/m/a.yaml no longer has it with -n shop"),
+    ],
+)
+def test_an_agent_of_other_manifests_does_not_say_that_a_file_changed(
+    folder: str, chosen: str, reason: str
+) -> None:
+    two = Two("v1", "a", "b")
+    two.source = two.bench.source = Typed("v1")
+    two.source.folder, two.source.chosen = folder, chosen
+    two.bench.put("b")
+    two.bench.begin()
+    two.bench.turn()
+    two.bench.turn(20.0)
+    assert "a" not in two.bench.keeper.kept
+    assert f"d/a: {reason}: stopping it" in two.bench.said
+
+
 def test_a_pod_of_an_unknown_file_stays_while_any_has_a_fault() -> None:
     two = Two("v1", "a", "b")
     for name in "ab":
@@ -133,6 +162,7 @@ def test_another_pod_of_the_same_name_takes_its_place() -> None:
     kept.spec = replace(kept.spec, key="d/b")
     two.next("b", faulty=("/m/a.yaml",))
     assert two.bench.keeper.running == {"b"}
+    assert "d/b: /m/b.yaml has another pod of this name: stopping it" in two.bench.said
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -205,7 +235,8 @@ def test_a_pod_whose_file_is_absent_when_the_agent_begins_stays_for_a_moment() -
     two.bench.turn()
     two.bench.turn(0.5)
     assert all(two.same(name) for name in "abc")
-    assert any(line.startswith("d/b: /m/b.yaml does not have it now") for line in two.bench.said)
+    stays = "/m/b.yaml no longer has it: the pod stays for a moment"
+    assert any(line.startswith(f"d/b: {stays}") for line in two.bench.said)
     two.bench.put("b")
     two.source.spoil()
     two.bench.turn(0.5)

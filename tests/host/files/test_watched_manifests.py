@@ -285,3 +285,18 @@ def test_a_named_file_that_becomes_unsafe_is_its_fault_and_does_not_go(
 
 
 # --- directories ------------------------------------------------------------------------------
+
+
+def test_it_knows_which_files_it_follows(opened: Opening, folder: Path) -> None:
+    write(folder / "a.yaml", "a")
+    (folder / "sub").mkdir()
+    write(folder / "sub" / "b.yaml", "b")
+    one = opened(folder, folder / "sub" / "b.yaml")
+    assert one.follows(f"{folder}/a.yaml")
+    assert one.follows(f"{folder}/removed.yaml")
+    assert one.follows(f"{folder}/sub/b.yaml")
+    assert not one.follows(f"{folder}/sub/c.yaml")
+    assert not one.follows(f"{folder}/a.txt")
+    assert not one.follows("stdin")
+    assert opened("-").follows("stdin")
+    assert opened(f"{folder}/").follows(f"{folder}/a.yaml")

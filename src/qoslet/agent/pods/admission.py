@@ -115,9 +115,9 @@ class Admission:
             return
         manifest = runtime_pod.manifest
         names = {one.pod.key for one in desired.pods.values()}
-        message = "" if worker.key in names else why_kept(manifest, desired.unread)
+        message = "" if worker.key in names else why_kept(worker.key, manifest, desired)
         if not message:
-            self._log_stop(worker, manifest)
+            self._log_stop(worker, manifest, desired)
             self._teardown.stop(worker)
             return
         worker.kept_manifest = manifest
@@ -127,10 +127,10 @@ class Admission:
         worker.set_reason("ManifestUnread", message, self._context.clock.wall())
         self._context.log.notes.append(f"{worker.key}: {message}")
 
-    def _log_stop(self, worker: PodWorker, manifest: str) -> None:
+    def _log_stop(self, worker: PodWorker, manifest: str, desired: DesiredState) -> None:
         """Log why a pod of an earlier agent ends."""
-        where = no_longer(manifest) if manifest else "no manifest has it"
-        self._context.log.notes.append(f"{worker.key}: {where}: stopping it")
+        why = no_longer(worker.key, manifest, desired)
+        self._context.log.notes.append(f"{worker.key}: {why}: stopping it")
 
     def _decide_kept(self, desired: DesiredState) -> None:
         """Go on with the pods that were kept though nobody knew whether they are desired, as far as
@@ -139,12 +139,13 @@ class Admission:
         names = {one.pod.key for one in desired.pods.values()} if context.kept else set()
         for worker in [context.workers[uid] for uid in sorted(context.kept)]:
             desired_pod = desired.pods.get(worker.uid)
+            manifest = worker.kept_manifest or ""
             if desired_pod is not None:
                 self._decided(worker)
                 worker.set_reason("", "", context.clock.wall())
                 self._adopt_kept(worker, desired_pod)
-            elif worker.key in names or not why_kept(worker.kept_manifest or "", desired.unread):
-                self._log_stop(worker, worker.kept_manifest or "")
+            elif worker.key in names or not why_kept(worker.key, manifest, desired):
+                self._log_stop(worker, manifest, desired)
                 self._decided(worker)
                 self._not_desired(worker.uid)
         self._resize_edited()
@@ -279,8 +280,9 @@ class Admission:
         self._context.work_queue.add(uid)
         if worker.phase not in (WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP):
             self._teardown.stop(worker)
-            if manifest and worker.uid in self._context.terminating:
-                message = no_longer(manifest)
+            desired = self._context.desired
+            if manifest and desired is not None and uid in self._context.terminating:
+                message = no_longer(worker.key, manifest, desired)
                 worker.set_reason("ManifestRemoved", message, self._context.clock.wall())
 
     def _desired(self, uid: str, desired_pod: DesiredPod) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from qoslet.agent.ports import FailedManifest
+from qoslet.agent.ports import DesiredState
 
 
-def no_longer(manifest: str) -> str:
-    """Why a pod is no longer desired."""
-    return f"{manifest} no longer has it"
+def no_longer(key: str, manifest: str, desired: DesiredState) -> str:
+    """Why the pod named ``key`` that was started from ``manifest`` is no longer desired."""
+    namesakes = (one.manifest for one in desired.pods.values() if one.pod.key == key)
+    if namesake := next(namesakes, ""):
+        return f"{namesake} has another pod of this name"
+    if not manifest:
+        return "no manifest has it"
+    if not desired.follows(manifest):
+        return f"{manifest} is not among this agent's manifests"
+    return f"{manifest} no longer has it{desired.chosen}"
 
 
-def why_kept(manifest: str, unread: FailedManifest) -> str:
+def why_kept(key: str, manifest: str, desired: DesiredState) -> str:
     """Why it is not known whether a pod of an earlier agent is desired; empty where it is."""
-    if fault := unread.fault_of(manifest):
+    if fault := desired.unread.fault_of(manifest):
         return f"{fault} cannot be read: the pod stays as it is until that is fixed"
-    if unread.settling:
-        return f"{manifest or 'no manifest'} does not have it now: the pod stays for a moment, in case the file is being replaced"
+    if desired.unread.settling:
+        why = no_longer(key, manifest, desired)
+        return f"{why}: the pod stays for a moment, in case a file is being replaced"
     return ""

@@ -180,6 +180,16 @@ class ManifestFiles:
                 found.append(Problem("info", where, message, "", ProblemCode.UNREAD))
         return found
 
+    def follows(self, file: str) -> bool:
+        """Whether a file, as it is shown, is among those that are read, or would be if it was there."""
+        folder, _, name = file.rpartition("/")
+        return any(
+            file == _called(given.path)
+            if given.only or given.stream
+            else is_manifest(name) and folder == shown(given.path).rstrip("/")
+            for given in self._given
+        )
+
     def descriptors(self) -> list[int]:
         """Readable when ``changes`` may have something."""
         return [*self._watch.descriptors(), self._alarm.fd, self._later.fd]
@@ -306,8 +316,9 @@ class ManifestFiles:
         """What a file says; None where there is nothing to tell."""
         path, order = given.full(name), (given.number, name)
         if given.stream:
-            called = "stdin" if path == "-" else shown(path)
-            return FileChange(called, order, tuple(stream_documents(path, self._stdin)), True)
+            return FileChange(
+                _called(path), order, tuple(stream_documents(path, self._stdin)), True
+            )
         if given.fault is not None and not given.only:
             return None
         tried = given.busy.pop(name, 0)
@@ -359,3 +370,8 @@ class ManifestFiles:
                 del self._linked[before]
                 if all(before != one.directory for one in self._given):
                     self._watch.drop(before)
+
+
+def _called(path: str) -> str:
+    """What a path of the command line is called."""
+    return "stdin" if path == "-" else shown(path)
