@@ -151,10 +151,30 @@ PINNED: Final = (
     Load("io-uring-buffers", ("registered", 30, 60), "finishes", capable=True),
     Load("open-files", ("open-files", 30, 10), "ends", limit=24),
 )
-PLAIN: Final = (*ANONYMOUS, *GROWTH, *SHARED, *FILES, *PINNED, *KERNEL)
+COMPANY: Final = (
+    Load("grows-beside-streams", ("streams", 85, 4), "finishes"),
+    Load("grows-beside-stream", ("streams", 85, 1), "finishes"),
+    Load("grows-beside-maps", ("maps", 85, 4), "finishes"),
+    Load("grows-beside-backups", ("backups", 85, 4), "finishes"),
+    Load("grows-beside-programs", ("begins", 85, 2), "finishes"),
+    Load("grows-beside-spool", ("spools", 85, 2), "finishes"),
+    Load("backup-beside-50", ("backup", 50), "untouched"),
+    Load("database", ("database", 40, 100), "untouched"),
+    Load("build", ("compiles", 16, 3), "untouched"),
+    Load("nested", ("nested", 90), "finishes"),
+    Load("leaves-by-itself", ("leaves", 90, 1800), "finishes"),
+    Load("tiny-8", ("burst", 6), "finishes", limit=8, request=4),
+    Load("starved-1ms", ("burst", 20), "finishes", limit=24, request=4, cpu="10m"),
+    Load("resized-down", ("slow", 72, 120), "finishes", limit=128, resized=80),
+)
+PLAIN: Final = (*ANONYMOUS, *GROWTH, *COMPANY, *SHARED, *FILES, *PINNED, *KERNEL)
 """Loads that any variant is tried with, four at a time."""
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
+)
+FIFTY: Final = tuple(
+    Load(f"minute-{number}", ("together", 20, 60), "finishes", limit=24, request=4)
+    for number in range(50)
 )
 
 STALLS: Final = (*TEN[:3], Load("stall-and-quiet", ("hog", 86, 3), "goes on"))
@@ -269,6 +289,7 @@ SCENES: Final = (
         guard="off",
     ),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
+    Scene("fifty stalls", FIFTY, FORMS["1.22"], at_once=50, bound=CROWDED_SECONDS, seconds=150),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
     *(
         Scene(
