@@ -159,6 +159,19 @@ def test_a_pod_that_streams_files_is_not_stuck(looks: list[MemorySample], kind: 
     assert ("20.0 MiB/s are freed" in state.because) == (kind == "own limit")
 
 
+def test_a_pod_that_reads_a_slow_disk_again_and_again_is_not_stuck() -> None:
+    """A database with next to no page cache at its memory.max: 1 MiB a second is what its disk gives."""
+
+    def faulting(looks: list[MemorySample], faults: int) -> list[MemorySample]:
+        return [
+            replace(one, stat={**one.stat, "pgmajfault": number * faults})
+            for number, one in enumerate(looks)
+        ]
+
+    assert stuck_state(faulting(streaming(1, 1.0), 0)).kind == "own limit"
+    assert stuck_state(faulting(streaming(1, 1.0), 50)).kind == "short", "program text, maybe"
+
+
 @pytest.mark.parametrize(("cache", "kind"), [(10, "short"), (30, "own limit")])
 def test_a_class_with_page_cache_to_be_had_is_not_short(cache: int, kind: str) -> None:
     """Readers of files wait at the limit of their QoS cgroup: a quiet pod beside them is spared."""

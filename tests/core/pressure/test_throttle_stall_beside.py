@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.memory.sample import Pressure
-from qoslet.core.pressure.throttle_stall import track_sample
+from qoslet.core.pressure.throttle_stall import STALL_TUNING, track_sample
 from tests.core.pressure.test_throttle_stall import MIB, Look, sample, steady, verdicts
 
 
@@ -59,6 +59,71 @@ def test_pages_that_go_in_circles_are_no_progress() -> None:
             looks.append(replace(look, usage_usec=usage, user_usec=user))
         return [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
 
-    assert states(1.0, 0.99)[-2:] == ["stalled", "stalled"]
-    assert states(0.6, 0.99)[-1] == "reclaiming", "some of it is room for what grows"
+    for returned in (1.0, 0.6, 0.0):
+        assert states(returned, 0.99)[-2:] == ["stalled", "stalled"], "nothing grows"
     assert states(1.0, 0.7)[-1] == "reclaiming", "tasks get on in between"
+
+
+def streamed(
+    seconds: float, waits: float | None, *, cache: float = 1.0, rate: float = 25.0, **stat: float
+) -> list[str]:
+    """The states of a cgroup that holds 250 MiB above its memory.high beside ``cache``, while reclaim takes
+    so many MiB a second of files that nobody reads again; more rates of memory.stat in pages."""
+    looks = []
+    for n in range(int(seconds * 2)):
+        at = n / 2
+        counters = {"pgsteal": rate * 256} | stat
+        look = sample(
+            at,
+            held=int(250 - cache),
+            cache=int(cache),
+            stat={name: int(at * pages) for name, pages in counters.items()},
+            pressure=None if waits is None else Pressure(0, 1 + int(at * waits * 1e6), 0, 0),
+        )
+        looks.append(look)
+    return [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+
+
+def test_files_that_others_stream_are_no_progress_of_one_that_waits() -> None:
+    """A backup beside a heap that grows: the kernel takes its page cache again and again, for a task
+    that never leaves its memory.high."""
+    assert streamed(3, 0.99).index("stalled") <= 3
+    assert "stalled" not in streamed(60, 0.8), "whoever waits gets on in between"
+    assert "stalled" not in streamed(60, 0.99, cache=20), "there is page cache to be taken for it"
+    assert "stalled" not in streamed(60, 0.99, pswpin=8000), "to wait for swap is to get on"
+    assert "stalled" not in streamed(60, 0.99, zswpin=8000), "zswap, too"
+
+
+def test_without_psi_they_are_believed_for_ten_seconds() -> None:
+    states = streamed(20, None)
+    assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.busy_seconds + 1.0, abs=0.6)
+    assert "stalled" not in streamed(60, None, pswpout=8000)
+
+
+@pytest.mark.parametrize(("faults", "stalls"), [(0, False), (20, True)])
+def test_files_that_system_calls_read_again_are_progress_on_a_slow_disk(
+    faults: int, stalls: bool
+) -> None:
+    """A database reads 3 MiB a second; what page faults read as slowly may be program text."""
+    pages = 3 * 256
+    states = streamed(40, 0.96, cache=40, rate=3, workingset_refault_file=pages, pgmajfault=faults)
+    assert ("stalled" in states) is stalls
+
+
+@pytest.mark.parametrize(
+    ("waits", "rate", "stalls"), [(0.97, 8, True), (0.97, 30, False), (0.6, 8, False)]
+)
+def test_one_that_hardly_does_anything_but_wait_is_not_left_to_creep(
+    waits: float, rate: float, stalls: bool
+) -> None:
+    """A small container comes to its limit within seconds, a step a few of them apart."""
+    looks = [
+        sample(
+            n / 2,
+            held=int(250 + rate * n / 2),
+            pressure=Pressure(0, 1 + int(n * waits * 5e5), 0, 0),
+        )
+        for n in range(8)
+    ]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert ("stalled" in states) is stalls

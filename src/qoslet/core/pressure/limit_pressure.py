@@ -37,6 +37,8 @@ LIMIT_KILL_SECONDS = 60.0
 STREAM_FACTOR = 4.0
 """Times what counts as progress elsewhere: so much is freed of a pod with next to no page cache that
 streams files."""
+CALL_FACTOR = 0.25
+"""The same where system calls read files again: a slow disk gives no more."""
 USER_CPUS = 0.5
 """CPUs in use outside of the kernel from which a pod gets on."""
 
@@ -144,7 +146,8 @@ def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:
     progress = progress_between(samples[0], samples[-1])
     if progress.swapped >= freed_enough(limit):
         return f", {progress.swapped / _MIB:.1f} MiB/s of swap moves"
-    if progress.freed >= STREAM_FACTOR * freed_enough(limit) and not progress.thrashing:
+    factor = CALL_FACTOR if progress.by_calls else STREAM_FACTOR
+    if progress.freed >= factor * freed_enough(limit) and not progress.thrashing:
         return f", {progress.freed / _MIB:.1f} MiB/s are freed"
     if progress.user_cpu is not None and progress.user_cpu >= USER_CPUS:
         return f", {progress.user_cpu:.2f} CPUs outside of the kernel"

@@ -18,7 +18,8 @@ _MIB = 1 << 20
 
 class ReclaimProgress(Struct, frozen=True):
     """What happened over ``seconds``, in bytes a second. ``stolen``: taken by reclaim; ``returned``:
-    read or swapped in again, ``reread`` of that from files; ``swapped``: moved from or to swap; ``shrunk``: reclaimable slab that went;
+    read or swapped in again, ``reread`` of that from files, of which major faults can be the cause of
+    ``faulted`` at most; ``swapped``: moved from or to swap; ``shrunk``: reclaimable slab that went;
     ``cleaned``: dirty pages that were written. ``cpu`` is CPUs in use, ``user_cpu`` those outside of
     the kernel, ``waiting_ratio`` the share of time in which a task waited; None: unknown."""
 
@@ -27,6 +28,7 @@ class ReclaimProgress(Struct, frozen=True):
     scanned: float = 0.0
     returned: float = 0.0
     reread: float = 0.0
+    faulted: float | None = None
     swapped: float = 0.0
     shrunk: float = 0.0
     cleaned: float = 0.0
@@ -43,29 +45,47 @@ class ReclaimProgress(Struct, frozen=True):
     def thrashing(self) -> bool:
         """Whether files are read again as fast as reclaim takes their pages, and nothing else
         happens: tasks wait for most of the time and hardly compute. What is taken then is their own
-        program text."""
-        if not self._returns:
+        program text, unless system calls read it: they get on, as slow as the disk may be."""
+        if not self._returns or self.by_calls:
             return False
         if self.waiting_ratio is None:
             return self.cpu is not None and self.cpu < _IDLE_CPUS
         return self.waiting_ratio >= _WAITING_RATIO and (self.cpu or 0.0) < 2 * _IDLE_CPUS
 
     @property
-    def circling(self) -> bool:
-        """Whether files are read again as fast as reclaim takes their pages, and nothing else happens, while
-        a task waits nearly all the time, however much others compute for that."""
-        return self._returns and (self.waiting_ratio or 0.0) >= _BLOCKED_RATIO
+    def by_calls(self) -> bool:
+        """Whether system calls read files again: so many pages are no page faults'."""
+        return self.faulted is not None and self.faulted < self.reread
+
+    @property
+    def refilled(self) -> bool:
+        """Whether a task waits nearly all the time, however much is freed: others read, write or make files
+        and fill at once what reclaim takes of them. Not so where swap moves: to wait for that is to get on."""
+        return self.takes_files and self.blocked
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a task waits nearly all the time, where PSI tells."""
+        return (self.waiting_ratio or 0.0) >= _BLOCKED_RATIO
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether most of what is freed is of files, and not moved to swap."""
+        return self.swapped < max(self.stolen, self.shrunk, self.cleaned)
 
     @property
     def _returns(self) -> bool:
         others = max(self.swapped, self.shrunk, self.cleaned)
-        return others < self.stolen and self.reread >= self.stolen * _RETURNED_RATIO
+        return others < self.stolen and self.reread >= self.stolen * RETURNED_RATIO
 
 
-_RETURNED_RATIO = 0.8
+RETURNED_RATIO = 0.8
+"""Share of what reclaim took from which on what comes back is all of it."""
 _BLOCKED_RATIO = 0.9
 _WAITING_RATIO = 0.7
 _IDLE_CPUS = 0.12
+_FAULTED_PAGES = 64
+"""Pages that one major fault reads at most, twice the kernel's usual readahead."""
 
 
 def freed_enough(size: int) -> float:
@@ -84,7 +104,7 @@ def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgre
         return sum(_rise(before, after, name) for name in names) * after.page_size / seconds
 
     returned_anon, reread = pages("workingset_refault_anon"), pages("workingset_refault_file")
-    moved_swap = max(pages("pswpin", "pswpout"), returned_anon)
+    moved_swap = max(pages("pswpin", "pswpout", "zswpin", "zswpout"), returned_anon)
     if before.swap is not None and after.swap is not None:
         moved_swap = max(moved_swap, abs(after.swap - before.swap) / seconds)
     return ReclaimProgress(
@@ -93,6 +113,7 @@ def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgre
         scanned=pages("pgscan"),
         returned=returned_anon + reread,
         reread=reread,
+        faulted=pages("pgmajfault") * _FAULTED_PAGES if "pgmajfault" in after.stat else None,
         swapped=moved_swap,
         shrunk=_fall(before, after, "slab_reclaimable") / seconds,
         cleaned=_fall(before, after, "file_dirty", "file_writeback") / seconds,

@@ -279,8 +279,11 @@ def _judge(
         if _computes(progress, tuning) and not (waits and (exhausted or in_vain or refused)):
             ask = waits and progress.user_cpu is not None
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs", ask=ask)
+        freed = _frees(signs, progress, exhausted, tuning)
+        if freed:
+            return _Judgement("reclaiming", freed)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
-        if returns and not refused and not (exhausted and progress.circling):
+        if returns and not refused and not (exhausted and progress.refilled):
             because = "what reclaim takes is read back at once"
             return _Judgement("reclaiming", because, ask=not exhausted)
     if exhausted:
@@ -324,15 +327,30 @@ def _sign_of_progress(
     signs: StallSignals, progress: ReclaimProgress, exhausted: bool, tuning: StallTuning
 ) -> str:
     """A sentence about what shows that the cgroup gets on; empty if nothing does."""
-    enough = freed_enough(signs.high) * (tuning.exhausted_factor if exhausted else 1)
-    in_circles = progress.thrashing or (exhausted and progress.circling)
-    if progress.freed >= enough and not in_circles:
-        return f"{progress.freed / _MIB:.1f} MiB/s are freed"
-    if abs(signs.growth_per_second) >= signs.high * tuning.change_ratio_per_second:
+    freed = _frees(signs, progress, exhausted, tuning)
+    # without PSI nobody tells whether all of it is filled by others at once
+    if freed and not (exhausted and progress.waiting_ratio is None and progress.takes_files):
+        return freed
+    # who hardly does anything but wait may creep towards a limit near by for many seconds
+    factor = tuning.exhausted_factor if exhausted and progress.blocked else 1
+    if abs(signs.growth_per_second) >= factor * signs.high * tuning.change_ratio_per_second:
         return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
         return f"it waits {signs.waiting_ratio:.0%} of the time"
     return ""
+
+
+def _frees(
+    signs: StallSignals, progress: ReclaimProgress, exhausted: bool, tuning: StallTuning
+) -> str:
+    """A sentence about what reclaim frees; empty if that is too little, or filled again at once."""
+    enough = freed_enough(signs.high) * (tuning.exhausted_factor if exhausted else 1)
+    in_vain = progress.thrashing or (exhausted and progress.refilled)
+    return (
+        f"{progress.freed / _MIB:.1f} MiB/s are freed"
+        if progress.freed >= enough > 0 and not in_vain
+        else ""
+    )
 
 
 def _signals(
