@@ -237,3 +237,12 @@ def test_the_numbers_behind_it() -> None:
         "best-effort: uses 900 MiB, request 0 MiB, protected 0 MiB, 900 MiB above, priority 0; "
         "evicting it frees 900 MiB of 200 MiB missing; other candidates: 1"
     )
+
+
+def test_one_that_the_guard_decides_about_is_left_to_it() -> None:
+    hog = Candidate("h", "d/hog", "BestEffort", 0, 900 * MIB, 900 * MIB)
+    stalled = Candidate("s", "d/app", "Burstable", 16 * MIB, 90 * MIB, 90 * MIB)
+    first = choose_victim([stalled, hog], 16 * MIB, 0.0, {"s"})
+    assert (first.verdict, first.victim) == ("end", hog)
+    found = choose_victim([stalled], 16 * MIB, 0.0, {"s"})
+    assert (found.verdict, found.reason) == ("none", EvictionReason.GUARDED)

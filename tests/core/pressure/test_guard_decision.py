@@ -175,7 +175,7 @@ def test_a_pod_that_is_evicted_first_spares_the_container_without_memory() -> No
     short = scene(available=100)
     assert answered(decide(short)) == "end"
     first = decide(replace(short, short_for=0.0))
-    assert first == Resolution(None, no_memory=True)
+    assert first == Resolution(None, no_memory=True, wanted=16 * MIB)
     assert answered(decide(replace(short, short_for=2.0))) == "end"
     meanwhile = decide(replace(short, short_for=9.0, evicted="d/hog"))
     assert answered(meanwhile) == "none"
@@ -205,3 +205,29 @@ def test_what_was_scanned_in_vain_is_not_asked_for_and_hardly_waited_for() -> No
     assert vain(1500, 0.5) == "limit"
     assert vain(100, 0.5) == "none", "nobody is killed for half a second"
     assert vain(100, 2.0) == "end"
+
+
+def test_nobody_is_killed_while_files_stream_through_it() -> None:
+    base = scene(available=200)
+    before = base.verdict.signals
+    assert before is not None
+
+    def freeing(rate: float, returned: float) -> str:
+        signs = replace(before, freed_per_second=rate * MIB, refault_ratio=returned)
+        return answered(decide(replace(base, verdict=replace(base.verdict, signals=signs))))
+
+    assert freeing(25, 0.1) == "none"
+    assert freeing(2, 0.1) == "end"
+    assert freeing(25, 1.0) == "end", "program text in circles"
+
+
+def test_what_the_node_has_not_is_said_before_anybody_is_killed() -> None:
+    found = decide(scene(available=200, short_for=0.0))
+    assert (found.decision, found.no_memory, found.wanted) == (None, True, 16 * MIB)
+    limited = MemorySample("/q", 9.0, 7, 300 * MIB, max=300 * MIB)
+    base = scene(available=3000, short_for=0.0)
+    own = replace(base.samples[base.path], max=512 * MIB)
+    found = decide(replace(base, samples={base.path: own, "/q": limited}))
+    assert (found.no_memory, found.wanted) == (True, 0), (
+        "a QoS cgroup has not: no pod of others helps"
+    )

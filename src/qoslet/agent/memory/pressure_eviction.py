@@ -24,7 +24,11 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import held_bytes, protected_cache, surviving_bytes
+from qoslet.core.memory.breakdown import (
+    held_bytes,
+    protected_cache,
+    surviving_bytes,
+)
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
     effective_memory,
@@ -56,6 +60,7 @@ from qoslet.core.pressure.node_pressure import (
     is_uneasy,
     node_state,
     spare_bytes,
+    wanted_state,
 )
 from qoslet.core.quantity import ZERO
 
@@ -208,8 +213,8 @@ class PressureEviction:
         elif self._low_since is None:
             self._low_since = now
         # what of pods' page cache is protected was seen while all was well, long ago maybe
-        killed = bool(self._limit_kills.recent(now))
-        self._watch_pods = begins or left <= 0 or bool(self._since) or killed
+        known = self._since or self._limit_kills.recent(now) or self._context.memory_wanted
+        self._watch_pods = begins or left <= 0 or bool(known)
         fill = MAX_FILL_RATE if node.pressure is None else MAX_FILL_RATE_WITH_PSI
         soon = (
             SHORTAGE_POLL_SECONDS
@@ -234,6 +239,10 @@ class PressureEviction:
         )
         if state.kind == "short":
             return [state]
+        wanted = self._context.memory_wanted
+        if wanted:
+            keys = [self._context.workers[uid].key for uid in wanted]
+            return [wanted_state(state, keys, max(wanted.values()))]
         found = []
         for path, (kills, seconds) in self._limit_kills.recent(self._context.now).items():
             last = self._limit_kills.last(path)
@@ -325,8 +334,10 @@ class PressureEviction:
             candidate_of(worker, samples, effective, surviving, self._mode(worker))
             for worker in workers
         ]
+        spared = self._context.memory_wanted if state.kind == "wanted" else ()
+        lasted = 0.0 if state.kind == "wanted" else lasted
         return choose_victim(
-            [sample for sample in found if sample is not None], state.missing, lasted
+            [one for one in found if one is not None], state.missing, lasted, spared
         )
 
     def _largest(self) -> dict[str, MemorySample]:

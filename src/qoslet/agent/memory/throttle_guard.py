@@ -84,6 +84,12 @@ class Guard:
                 self._update(path, samples[path], node, now)
         for path in [path for path in self._watched if self._is_gone(path, now)]:
             self._forget(path)
+        workers = self._context.workers
+        self._context.memory_wanted = {
+            watched.cgroup.uid: watched.wanted
+            for watched in self._watched.values()
+            if watched.short_since is not None and watched.wanted and watched.cgroup.uid in workers
+        }
 
     def watching(self) -> frozenset[str]:
         """The watched cgroups that are due; calm ones with an override only now and then."""
@@ -230,6 +236,7 @@ class Guard:
         situation = self._situation(watched, sample, node, mode)
         found = decide(situation, self._policy)
         watched.wait(now, queued=found.queued, no_memory=found.no_memory)
+        watched.wanted = found.wanted if mode == "act" else 0
         decision = self._permitted(found.decision, watched)
         if decision is None:
             return

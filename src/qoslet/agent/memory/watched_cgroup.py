@@ -16,7 +16,8 @@ class WatchedCgroup(Struct):
     """One that is watched since ``begun``; ``acts``: in mode ``act``. ``logged`` is the last logged
     decision and its time; nothing is decided before ``blocked_until``, but if the kernel refuses to
     reclaim, as it was asked to at ``asked_at``; ``queued_since``: since when it waits for another
-    cgroup's reclaim; ``short_since``: since when there is no memory to give it."""
+    cgroup's reclaim; ``short_since``: since when there is no memory to give it, ``wanted`` bytes of the
+    node's."""
 
     cgroup: TrackedCgroup
     planned: int
@@ -29,6 +30,7 @@ class WatchedCgroup(Struct):
     asked_at: float | None = None
     queued_since: float | None = None
     short_since: float | None = None
+    wanted: int = 0
     read_at: float = 0.0
 
     def urgent(self, now: float) -> bool:

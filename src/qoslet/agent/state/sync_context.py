@@ -44,7 +44,8 @@ class SyncContext:
     """One for each reconciler. ``workers`` are the pods by UID, ``work_queue`` the UIDs that this
     sync goes through, ``terminating`` those whose containers were asked to stop, ``rejected`` those
     that may not run here, ``kept`` those of an earlier agent whose manifest cannot be read.
-    ``container_counts`` are the containers that run, and all."""
+    ``container_counts`` are the containers that run, and all; ``memory_wanted`` the bytes by UID that the
+    guard has not for stalled containers, because the node has not."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class SyncContext:
         self.rejected: set[str] = set()
         self.kept: set[str] = set()
         self.container_counts = (0, 0)
+        self.memory_wanted: Mapping[str, int] = {}
         self._runtime_pods: Mapping[str, RuntimePod] | None = None
         self.log = SyncLog()
         self.desired: DesiredState | None = None

@@ -11,7 +11,7 @@ oomd docs/core_plugins.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Literal
 
@@ -98,6 +98,7 @@ class EvictionReason(Enum):
     IN_PROGRESS = "a pod is ending"
     SETTLING = "a pod has just been ended"
     OWN_LIMIT = "its own limit is left to the kernel and the guard"
+    GUARDED = "the first is stalled at memory.high, and left to the guard"
 
 
 class EvictionChoice(Struct, frozen=True):
@@ -111,8 +112,11 @@ class EvictionChoice(Struct, frozen=True):
     order: tuple[str, ...] = ()
 
 
-def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) -> EvictionChoice:
-    """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds."""
+def choose_victim(
+    candidates: Sequence[Candidate], missing: int, lasted: float, guarded: Collection[str] = ()
+) -> EvictionChoice:
+    """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds; none where it is one of
+    the UIDs ``guarded``, for which the guard itself decides."""
     ranked = sorted((one for one in candidates if _able(one)), key=_key)
     if not ranked:
         reason = EvictionReason.NOT_EVICTABLE if candidates else EvictionReason.NO_PODS
@@ -131,6 +135,9 @@ def choose_victim(candidates: Sequence[Candidate], missing: int, lasted: float) 
         text = f"evicting all pods would free {human_bytes(sum(one.freed for one in ranked))} of {human_bytes(missing)} missing: the rest is used outside of pods"
         return EvictionChoice("none", text, EvictionReason.OUTSIDE_PODS, order=order)
     first = chosen[0]
+    if first.uid in guarded:
+        text = f"{first.key} comes first, and the guard decides about it"
+        return EvictionChoice("none", text, EvictionReason.GUARDED, order=order)
     verdict: EvictionVerdict = "end" if first.mode == "act" else "would end"
     because = _because(first, ranked, missing)
     return EvictionChoice(verdict, because, _reason(first, missing), first, order)

@@ -18,13 +18,14 @@ from qoslet.core.cgroup.names import is_below
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
 from qoslet.core.pressure.headroom import GrantedShare, Headroom
+from qoslet.core.pressure.reclaim_progress import RETURNED_RATIO, freed_enough
 from qoslet.core.pressure.throttle_guard import (
     GUARD_POLICY,
     GuardPolicy,
     HighOverride,
     lowered_high,
 )
-from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict, mib
+from qoslet.core.pressure.throttle_stall import STALL_TUNING, StallSignals, StallVerdict, mib
 
 Answer = Literal["reclaim", "raise", "limit", "end", "evict", "lower", "restore", "none"]
 """``limit`` lifts memory.high, so that the kernel kills at memory.max. ``evict`` asks the API server to
@@ -104,9 +105,21 @@ def answer(
         if left > 0:
             why = f"{mib(reclaimable)} look reclaimable, waiting {left:.0f} s more for that"
             return GuardDecision("none", f"no memory to grant, {has}; {why}")
+    if bounds.killable and signs is not None and _frees_files(signs):
+        rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s of its files"
+        why = f"{rate} are reclaimed, so something in it gets on: it is not killed"
+        return GuardDecision("none", f"no memory to grant, {has}; {why}")
     if bounds.killable:
         return GuardDecision("end", f"no memory to grant, {has}")
     return GuardDecision("none", f"no memory to grant, {has}, and no container to kill")
+
+
+def _frees_files(signs: StallSignals) -> bool:
+    """Whether reclaim takes page cache that is not read again: somebody streams files in the cgroup,
+    beside a task that waits or by itself."""
+    returns = (signs.refault_ratio or 0.0) >= RETURNED_RATIO
+    enough = freed_enough(signs.high) * STALL_TUNING.exhausted_factor
+    return signs.freed_per_second >= enough > 0 and not returns
 
 
 def probe_bytes(signs: StallSignals, policy: GuardPolicy = GUARD_POLICY) -> int:
@@ -166,6 +179,8 @@ class Resolution(Struct, frozen=True):
     """Whether the reclaim of another cgroup is in the way."""
     no_memory: bool = False
     """Whether the container would be killed if nothing came from another pod."""
+    wanted: int = 0
+    """Bytes that it would be given then, where it is the node that has no memory."""
 
 
 def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Resolution:
@@ -199,7 +214,8 @@ def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Res
         none = GuardDecision("none", _more(found.decision, waits).because)
         return replace(found, decision=none, no_memory=True)
     if situation.short_for < policy.relief_seconds:
-        return Resolution(None, no_memory=True)
+        of_node = not _assess(situation, situation.overrides, policy).room.within
+        return Resolution(None, no_memory=True, wanted=policy.min_step_bytes if of_node else 0)
     return found
 
 

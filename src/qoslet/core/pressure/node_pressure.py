@@ -12,7 +12,7 @@ Documentation/accounting/psi.rst, kernel mm/vmscan.c (``pgscan_*`` of /proc/vmst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from qoslet.core.memory.breakdown import human_bytes
 from qoslet.core.memory.sample import NodeMemory, Pressure
 
-PressureKind = Literal["calm", "short", "own limit"]
+PressureKind = Literal["calm", "short", "own limit", "wanted"]
+"""``wanted``: stalled containers need memory that the node does not have."""
 
 _MIB = 1 << 20
 
@@ -136,6 +137,13 @@ def node_state(
     if evicting or (waiting and _is_the_nodes(whole, most, at_limits, thresholds)):
         return PressureState("", "short", missing, numbers, rates)
     return PressureState("", "own limit" if waiting else "calm", 0, numbers, rates)
+
+
+def wanted_state(state: PressureState, keys: Iterable[str], missing: int) -> PressureState:
+    """The node's state where containers of these pods are stalled at memory.high and cannot be given so
+    many bytes: who comes before them is evicted for that."""
+    who = f"{', '.join(sorted(keys))} stalled at memory.high and cannot be given {human_bytes(missing)}"
+    return PressureState(state.path, "wanted", missing, f"{who}; {state.because}", state.rates)
 
 
 def spare_bytes(
