@@ -163,7 +163,8 @@ COMPANY: Final = (
     Load("build", ("compiles", 16, 3), "untouched"),
     Load("nested", ("nested", 90), "finishes"),
     Load("leaves-by-itself", ("leaves", 90, 1800), "finishes"),
-    Load("tiny-8", ("burst", 6), "finishes", limit=8, request=4),
+    Load("tiny-8", ("burst", 7), "finishes", limit=8, request=4),
+    Load("tiny-24", ("burst", 23), "finishes", limit=24, request=4),
     Load("starved-1ms", ("burst", 20), "finishes", limit=24, request=4, cpu="10m"),
     Load("resized-down", ("slow", 72, 120), "finishes", limit=128, resized=80),
 )

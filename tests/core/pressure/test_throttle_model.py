@@ -1,0 +1,60 @@
+"""Whoever grows at memory.high beside anything else is answered in time, in a model of the kernel."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from qoslet.core.pressure.throttle_stall import StallTracker, track_sample
+from tests.core.pressure.throttle_model import BATCH, MIB, Task, Throttled, delay, mixture
+
+SECONDS = 40.0
+BOUND = 3.0
+
+
+def guarded(group: Throttled, *, guard: bool = True) -> Throttled:
+    """The cgroup after it was looked at twice a second, and its memory.high removed when it stalled."""
+    track = StallTracker()
+    for tick in range(int(SECONDS * 100)):
+        if group.killed or all(task.over for task in group.tasks if task.kind == "grows"):
+            break
+        group.tick()
+        if guard and tick % 50 == 0 and group.high < group.limit:
+            track = track_sample(track, group.sample(), 0)
+            if track.verdict.state == "stalled":
+                group.high = 1 << 62
+    return group
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_nobody_stands_still_for_three_seconds(seed: int) -> None:
+    group = guarded(mixture(Random(seed)))
+    assert group.longest <= BOUND, [(task.kind, task.rate, task.most) for task in group.tasks]
+
+
+def alone(target: float, *others: Task) -> Throttled:
+    """A container of 96 MiB with a memory.high of 76.8 MiB."""
+    tasks = [Task("grows", MIB, int(target * MIB)), *others]
+    return Throttled(int(76.8 * MIB), 96 * MIB, tasks, Random(1))
+
+
+def test_without_a_guard_the_model_hangs_as_the_kernel_does() -> None:
+    """In a guest of 6.12 it came 4 to 5 MiB above its memory.high, and then no step in seconds."""
+    assert delay(int(81.5 * MIB), int(76.8 * MIB)) == pytest.approx(0.236, abs=0.005)
+    assert delay(96 * MIB, int(76.8 * MIB)) == 2.0
+    group = guarded(alone(94), guard=False)
+    assert group.longest > 5
+
+
+def test_who_fits_or_only_reads_is_left_alone() -> None:
+    group = guarded(alone(60, *(Task("reads", MIB, 60 * MIB) for _ in range(3))))
+    assert group.high == int(76.8 * MIB)
+    idle = Throttled(int(76.8 * MIB), 96 * MIB, [Task("streams", 4 * MIB)], Random(1))
+    track = StallTracker()
+    for tick in range(2000):
+        idle.tick()
+        if tick % 50 == 0:
+            track = track_sample(track, idle.sample(), 0)
+            assert track.verdict.state != "stalled"
+    assert idle.counts["pgsteal"] * 4096 > 100 * BATCH
