@@ -231,3 +231,17 @@ def test_what_the_node_has_not_is_said_before_anybody_is_killed() -> None:
     assert (found.no_memory, found.wanted) == (True, 0), (
         "a QoS cgroup has not: no pod of others helps"
     )
+
+
+def test_one_that_computes_is_not_killed_for_another_that_nobody_sees_wait() -> None:
+    base = scene(available=200)
+    before = base.verdict.signals
+    assert before is not None
+
+    def computing(idle: float, waits: float | None) -> str:
+        signs = replace(before, user_cpu=0.8, idle_seconds=idle, waiting_ratio=waits)
+        return answered(decide(replace(base, verdict=replace(base.verdict, signals=signs))))
+
+    assert computing(3.0, None) == "none"
+    assert computing(10.0, None) == "end"
+    assert computing(3.0, 0.95) == "end", "PSI sees it"

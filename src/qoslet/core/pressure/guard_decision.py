@@ -25,7 +25,13 @@ from qoslet.core.pressure.throttle_guard import (
     HighOverride,
     lowered_high,
 )
-from qoslet.core.pressure.throttle_stall import STALL_TUNING, StallSignals, StallVerdict, mib
+from qoslet.core.pressure.throttle_stall import (
+    STALL_TUNING,
+    StallSignals,
+    StallVerdict,
+    computes,
+    mib,
+)
 
 Answer = Literal["reclaim", "raise", "limit", "end", "evict", "lower", "restore", "none"]
 """``limit`` lifts memory.high, so that the kernel kills at memory.max. ``evict`` asks the API server to
@@ -105,6 +111,11 @@ def answer(
         if left > 0:
             why = f"{mib(reclaimable)} look reclaimable, waiting {left:.0f} s more for that"
             return GuardDecision("none", f"no memory to grant, {has}; {why}")
+    blind = signs is not None and signs.waiting_ratio is None and computes(signs)
+    if signs is not None and blind and signs.idle_seconds < policy.doubt_seconds:
+        left = policy.doubt_seconds - signs.idle_seconds
+        why = f"it computes, and without PSI nobody tells whether a task waits: {left:.0f} s more for that"
+        return GuardDecision("none", f"no memory to grant, {has}; {why}")
     if bounds.killable and signs is not None and _frees_files(signs):
         rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s of its files"
         why = f"{rate} are reclaimed, so something in it gets on: it is not killed"

@@ -58,6 +58,9 @@ class StallTuning(Struct, frozen=True):
     busy_seconds: float = 10.0
     """Time without progress after which a cgroup that computes, or that reads back at once what
     reclaim takes, counts as stalled, too."""
+    blind_seconds: float = 1.5
+    """The same where next to nothing is reclaimable and the kernel has no PSI: nobody tells whether a
+    task waits beside one that computes."""
     patience_seconds: float = 0.9
     """Time without progress for which memory that looks reclaimable is believed."""
     vain_scan_factor: float = 4.0
@@ -87,6 +90,7 @@ class StallSignals(Struct, frozen=True):
     growth_per_second: float
     high_events_per_second: float
     cpu: float | None = None
+    user_cpu: float | None = None
     stolen_ratio: float | None = None
     refault_ratio: float | None = None
     waiting_ratio: float | None = None
@@ -274,16 +278,18 @@ def _judge(
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     in_vain = _scans_in_vain(signs, progress, track.samples[-1], tuning)
+    late = exhausted and signs.waiting_ratio is None and idle >= tuning.blind_seconds
     if idle < tuning.busy_seconds:
         waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
-        if _computes(progress, tuning) and not (waits and (exhausted or in_vain or refused)):
-            ask = waits and progress.user_cpu is not None
+        hides = late or (waits and (exhausted or in_vain or refused))
+        if computes(signs, tuning) and not hides:
+            ask = waits and signs.user_cpu is not None
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs", ask=ask)
         freed = _frees(signs, progress, exhausted, tuning)
         if freed:
             return _Judgement("reclaiming", freed)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
-        if returns and not refused and not (exhausted and progress.refilled):
+        if returns and not refused and not (exhausted and (late or progress.refilled)):
             because = "what reclaim takes is read back at once"
             return _Judgement("reclaiming", because, ask=not exhausted)
     if exhausted:
@@ -310,12 +316,12 @@ def _scans_in_vain(
     return clean and large and scanned >= tuning.vain_scan_factor * signs.reclaimable
 
 
-def _computes(progress: ReclaimProgress, tuning: StallTuning) -> bool:
+def computes(signs: StallSignals, tuning: StallTuning = STALL_TUNING) -> bool:
     """Whether it uses a CPU for itself: inside the kernel it may do nothing but scan for memory that
     cannot be reclaimed."""
-    if progress.user_cpu is not None:
-        return progress.user_cpu >= tuning.busy_user_cpus
-    return progress.cpu is not None and progress.cpu >= tuning.busy_cpus
+    if signs.user_cpu is not None:
+        return signs.user_cpu >= tuning.busy_user_cpus
+    return signs.cpu is not None and signs.cpu >= tuning.busy_cpus
 
 
 def _rest(high: int, tuning: StallTuning) -> float:
@@ -369,6 +375,7 @@ def _signals(
         growth_per_second=(_own_bytes(sample) - _own_bytes(before)) / seconds,
         high_events_per_second=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
         cpu=progress.cpu,
+        user_cpu=progress.user_cpu,
         stolen_ratio=progress.stolen / progress.scanned if progress.scanned else None,
         refault_ratio=progress.returned / progress.stolen if progress.stolen else None,
         waiting_ratio=progress.waiting_ratio,
