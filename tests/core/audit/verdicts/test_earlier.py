@@ -179,3 +179,36 @@ def test_a_restart_of_the_kubelet_leaves_what_its_pods_were_created_with(
     assert off
     assert {one.verdict for one in off} == {"stale"}
     assert all(told in one.message for one in off if one.rule is not None)
+
+
+@pytest.mark.parametrize(("is_whole", "verdict"), [(True, "stale"), (False, "drift")])
+def test_one_pod_tells_of_an_earlier_configuration_where_its_cgroups_agree(
+    folder: str, is_whole: bool, verdict: str
+) -> None:
+    # of a kubelet 1.36.2: of all pods one was created while cpuCFSQuota was false
+    plan = plan_of(folder, "v1")
+    rows = [one for one in plan.cgroups if one.pod is not None and one.path]
+    rows = [one for one in rows if any(s.file == "cpu.cfs_quota_us" for s in one.settings)]
+    uid = next(one.pod.uid for one in rows[1:] if one.level == "container" and one.pod is not None)
+    live = tree_of(plan)
+    for one in rows:
+        if one.pod is not None and one.pod.uid == uid and (is_whole or one.level == "container"):
+            live = written(live, one.path or "", "cpu.cfs_quota_us", "-1")
+    found = [one for one in look(plan, live).findings if one.file == "cpu.cfs_quota_us"]
+    assert len(found) >= 1 + is_whole
+    assert {one.verdict for one in found} == {verdict}
+
+
+def test_one_container_tells_of_another_period_which_changes_no_limit(folder: str) -> None:
+    # of a kubelet 1.36.2: a container restarted while cpuCFSQuotaPeriod was 10ms
+    plan = plan_of(folder, "v1")
+    path = next(
+        one.path or ""
+        for one in plan.cgroups
+        if one.level == "container"
+        and one.path
+        and [s.file for s in one.settings if s.file.startswith("cpu.cfs")] == ["cpu.cfs_period_us"]
+    )
+    found = sole(plan, written(tree_of(plan), path, "cpu.cfs_period_us", "10000"))
+    assert (found.verdict, found.found) == ("stale", "10000")
+    assert "cpuCFSQuotaPeriod 10ms, in force when the pod was created" in found.message

@@ -3,6 +3,7 @@ with another one does not write them again."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -20,10 +21,11 @@ from qoslet.core.plan.plan import plan as planned
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 _LEAST = 2
-"""How many cgroups have to tell the same: one alone may be a change by hand."""
+"""How many cgroups have to tell the same, all there are or those of a pod: one alone may be a change
+by hand."""
 _LEAST_IN_A_ROW = 3
 """How many, created one after the other, where others have what is planned; and how many cgroups
-have it that were created later, where one pod alone differs."""
+have it that were created later, where the oldest one alone differs."""
 
 
 class _Row(Struct, frozen=True):
@@ -64,7 +66,8 @@ class EarlierConfiguration:
 
     def _explanations(self, file: str) -> Iterator[_Earlier]:
         for other in other_configurations(self._context.node, file, list(self._differing(file))):
-            found = _left(list(self._rows(other)))
+            rows = list(self._rows(other))
+            found = [one for one in rows if one.is_earlier] if other.keeps_limits else _left(rows)
             if found:
                 pods = len({row.uid for row in found})
                 count = "the pod was" if pods == 1 else f"{pods} pods were"
@@ -114,18 +117,20 @@ def _values(cgroup: Cgroup) -> Mapping[str, str]:
 
 
 def _left(rows: list[_Row]) -> list[_Row]:
-    """The rows that an earlier configuration left: all of them, some in a row, or the oldest pod's."""
+    """The rows that an earlier configuration left: all of them, some in a row, whole pods, or the oldest
+    cgroup."""
     rows.sort(key=lambda row: row.identity)
     earlier = [row for row in rows if row.is_earlier]
     if len(earlier) == len(rows):
         return earlier if len(earlier) >= _LEAST else []
+    counts = Counter(row.uid for row in rows)
+    others = {row.uid for row in rows if not row.is_earlier}
     found = list[_Row]()
     for is_earlier, some in groupby(rows, key=lambda row: row.is_earlier):
-        run = list(some)
-        if is_earlier and len(run) >= _LEAST_IN_A_ROW:
+        run = list(some) if is_earlier else []
+        if len(run) >= _LEAST_IN_A_ROW:
             found += run
-    if not found and rows[0].is_earlier and len(rows) - len(earlier) >= _LEAST_IN_A_ROW:
-        oldest = [row for row in rows if row.uid == rows[0].uid]
-        if all(row.is_earlier for row in oldest) and len(oldest) == len(earlier):
-            found = oldest
-    return found
+        else:
+            found += [one for one in run if counts[one.uid] >= _LEAST and one.uid not in others]
+    is_alone = len(earlier) == 1 and rows[0].is_earlier and rows[0].uid not in others
+    return earlier if is_alone and len(rows) > _LEAST_IN_A_ROW else found

@@ -30,11 +30,13 @@ Differing = tuple[Setting, str]
 
 class OtherConfiguration(Struct, frozen=True):
     """A node whose kubelet has another configuration, in ``told``, and the ``files`` of pods and
-    containers that it changes."""
+    containers that it changes. ``keeps_limits``: it says the same with other numbers, as nobody would
+    by hand."""
 
     told: str
     files: tuple[str, ...]
     node: Node
+    keeps_limits: bool = False
 
 
 def other_configurations(
@@ -54,7 +56,8 @@ def other_configurations(
         for text in _common(_periods(differing)):
             if (period := int(text)) in _PERIODS and period != kubelet.cpu_cfs_quota_period_us:
                 told = f"cpuCFSQuotaPeriod {period / 1000:g}ms"
-                yield _other(node, told, files, cpu_cfs_quota_period_us=period)
+                other = _other(node, told, files, cpu_cfs_quota_period_us=period)
+                yield replace(other, keeps_limits=True)
     elif file == "memory.swap.max":
         for behavior in {"NoSwap", "LimitedSwap"} - {kubelet.swap_behavior or "NoSwap"}:
             yield _other(node, f"swapBehavior {behavior}", (file,), swap_behavior=behavior)
