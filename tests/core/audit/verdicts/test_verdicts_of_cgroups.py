@@ -194,6 +194,22 @@ def test_a_disabled_controller_is_found_where_it_is_off(folder: str, level: str,
     assert f"+{name}" in (found.fix or "")
 
 
+@pytest.mark.parametrize(("phase", "is_told"), [("Pending", False), ("Running", True)])
+def test_a_pod_that_is_being_started_needs_no_controllers_yet(
+    folder: str, phase: str, is_told: bool
+) -> None:
+    # of a kubelet 1.36.2 with the systemd driver, at its first BestEffort pod: cpuset came later
+    plan = plan_of(folder, "v2", "systemd")
+    path = "/kubepods.slice/kubepods-besteffort.slice"
+    cgroups = tuple(
+        replace(one, pod=replace(one.pod, phase=phase)) if one.pod is not None else one
+        for one in plan.cgroups
+    )
+    live = written(tree_of(plan), path, SUBTREE, "cpu memory hugetlb pids")
+    found = look(replace(plan, cgroups=cgroups), live).findings
+    assert [(one.verdict, one.path) for one in found] == [("controller", path)] * is_told
+
+
 def test_controllers_that_only_a_kubelet_needs_count_beside_one(folder: str) -> None:
     # cm/cgroup_v2_manager_linux.go Validate: a pod's cgroup without cpuset counts as absent
     plan = plan_of(folder)
