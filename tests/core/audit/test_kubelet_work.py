@@ -88,6 +88,26 @@ def test_no_change_of_pods_explains_the_cpu_weight_of_kubepods(tmp_path: Path) -
     assert found.verdict == "drift"
 
 
+@pytest.mark.parametrize(("is_new", "verdict"), [(True, "pending"), (False, "drift")])
+def test_a_start_writes_what_is_reserved_after_the_kubelet_answers(
+    tmp_path: Path, is_new: bool, verdict: str
+) -> None:
+    # of a kubelet 1.36.2, 4 s after it was started with enforced reservations
+    reserved = {"kube_reserved": "cpu=200m,memory=300Mi,pid=2000", "kube_reserved_cgroup": "/kres"}
+    flags = {"enforce_node_allocatable": "pods,kube-reserved", **reserved}
+    plan = plan_of(str(tmp_path), "v1", "cgroupfs", "1.36", **flags)
+    live, off = tree_of(plan), list[tuple[str, str]]()
+    for path in ("/kres", "/kubepods"):
+        for file in ("pids.max", "memory.limit_in_bytes", "cpu.shares"):
+            if file in live.cgroups[path].values:
+                live, off = written(live, path, file, "5242880"), [*off, (path, file)]
+    assert ("/kres", "pids.max") in off
+    report = look(plan, live)
+    after = without_kubelet_work(report, KubeletWork(is_new=is_new)).findings
+    assert sorted((one.path, one.file) for one in after) == sorted(off)
+    assert {one.verdict for one in after} == {verdict}
+
+
 def test_cgroups_that_nobody_made_yet_need_no_controllers(tmp_path: Path) -> None:
     # of a kubelet 1.36.2 with the cgroupfs driver, 20 s after its start
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")

@@ -3,7 +3,9 @@ after its start.
 
 Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; kubelet.go
 SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
-qos_container_manager_linux.go UpdateCgroups, which counts active pods.
+qos_container_manager_linux.go UpdateCgroups, which counts active pods, and setHugePagesUnbounded, which
+takes away the limits of kubepods that a start has written; cm/node_container_manager_linux.go
+enforceNodeAllocatableCgroups, some seconds after the kubelet answers.
 """
 
 from __future__ import annotations
@@ -25,9 +27,6 @@ _SUMS = (
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
 _PROTECTION = ("memory.min", "memory.low")
-_PAGES = "hugetlb."
-"""Limits that a kubelet's start writes to kubepods, and its next QoS update takes away. Source:
-kubelet cm/node_container_manager_linux.go, qos_container_manager_linux.go setHugePagesUnbounded."""
 _STARTED = "the kubelet has just started and updates it within a minute"
 _READING = "the kubelet has just started and may not have read all its pods"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
@@ -59,13 +58,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in report.findings))
     uids = _plain(work.running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
-    why = ""
-    if ending or work.has_changed:
-        why = _CHANGED
-    elif work.is_new:
-        why = _STARTED
-    elif work.lacks_pods:
-        why = _UNKNOWN
+    changed = replace(work, has_changed=work.has_changed or bool(ending))
     findings = []
     for one in report.findings:
         if one in ending:
@@ -74,10 +67,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             )
         elif one.verdict == "orphan" and work.is_new:
             findings.append(_pending(one, _READING))
-        elif why and one.verdict in _OFF and _is_to_come(one, work):
+        elif one.verdict in _OFF and (why := _to_come(one, changed)):
             findings.append(_pending(one, why))
-        elif work.is_new and _is_unbounded(one):
-            findings.append(_pending(one, _STARTED))
         elif work.lacks_pods and _is_whole(one):
             findings.append(_pending(one, _UNKNOWN))
         else:
@@ -90,17 +81,18 @@ def is_sum(leaf: str, file: str | None) -> bool:
     return leaf in _QOS and file in _SUMS
 
 
-def _is_to_come(one: Finding, work: KubeletWork) -> bool:
-    """Whether it is a value that the next QoS update writes, or a new kubelet's start. Of kubepods the
-    first has protection only; its other values come from what is reserved."""
+def _to_come(one: Finding, work: KubeletWork) -> str:
+    """Why a value is what the next QoS update writes, or a new kubelet's start; empty if neither does. Of
+    kubepods the first has protection only; its other values and those of the cgroups of what is
+    reserved come from the configuration."""
     leaf, file = one.name.rpartition("/")[2], one.file
-    return is_sum(leaf, file) and (work.is_new or leaf != "kubepods" or file in _PROTECTION)
-
-
-def _is_unbounded(one: Finding) -> bool:
-    """Whether it is a limit of huge pages that a QoS update takes away."""
-    leaf, file = one.name.rpartition("/")[2], one.file or ""
-    return leaf == "kubepods" and file.startswith(_PAGES) and one.verdict in _OFF
+    summed = is_sum(leaf, file) and (leaf != "kubepods" or file in _PROTECTION)
+    if summed and work.has_changed:
+        return _CHANGED
+    is_planned = one.rule is not None and one.pod is None
+    if work.is_new and (summed or (is_planned and leaf not in ("burstable", "besteffort"))):
+        return _STARTED
+    return _UNKNOWN if summed and work.lacks_pods else ""
 
 
 def _pending(one: Finding, why: str) -> Finding:
