@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.reconcile.journal import JournalState, Set
-from tests.agent.guest.beside import Beside, Kubelet, Source, kubelet_pod, policy, texts
+from tests.agent.guest.beside import Beside, Kubelet, Source, kubelet_pod, planned, policy, texts
 from tests.agent.world import World
 
 PODS = (kubelet_pod("a"), kubelet_pod("b"))
@@ -49,6 +49,29 @@ def test_the_agent_holds_what_the_plugin_has_set(node: Node) -> None:
     assert (again.written, again.restored) == ({}, {})
     node.beside.agent.release()
     assert texts(node.world) == node.before
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_the_plugin_sets_as_a_container_is_resized_stays(node: Node, is_known: bool) -> None:
+    node.beside.settle()
+    resized = planned([kubelet_pod("a", "memory=32Mi", "memory=512Mi"), PODS[1]], "qoslet")
+    path, new = next(
+        (one.path or "", {row.file: row.value for row in one.settings})
+        for one in resized.cgroups
+        if one.level == "container"
+    )
+    key = path, "memory.high"
+    old = texts(node.world)[path]["memory.high"].strip()
+    node.plugin.add([Set(*key, None, new["memory.high"])])
+    node.world.kernel.write(*key, new["memory.high"])
+    assert node.beside.sync(70.0).written == {}, "its pods may be newer"
+    if is_known:
+        node.source.latest = [kubelet_pod("a", "memory=32Mi", "memory=512Mi"), PODS[1]]
+    written = node.beside.sync(3.0).written
+    assert node.source.refreshes > 0
+    expected = new["memory.high"] if is_known else old
+    assert texts(node.world)[path]["memory.high"].strip() == expected
+    assert (key in written) is not is_known
 
 
 def test_a_policy_that_watches_gives_them_back(node: Node) -> None:

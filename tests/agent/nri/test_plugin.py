@@ -92,6 +92,27 @@ def test_a_resize_is_answered_with_the_new_values() -> None:
     assert world.plugin.updated(replace(new, memory_limit=300 * MIB), {}) == {}
 
 
+def test_a_resize_that_no_status_tells_yet_is_answered_at_once_and_stays() -> None:
+    world = World("a")
+    world.loop.turn()
+    one = world.create("a")
+    world.source.allocated = world.source.plan
+    world.source.want(kubelet_pod("a", "memory=32Mi", "memory=512Mi"))
+    world.loop.turn()
+    assert world.written == [], "the kubelet has not resized it"
+    begun = time.monotonic()
+    new = replace(one, memory_limit=512 * MIB)
+    found = world.plugin.updated(new, {})
+    assert time.monotonic() - begun < 0.04, "nothing is waited for"
+    assert found["memory.low"] == str(32 * MIB)
+    world.holds[one.path or ""] |= found
+    world.loop.turn()
+    assert world.written == [], "the values of before do not come back"
+    world.source.allocated = None
+    world.loop.turn()
+    assert world.written == []
+
+
 def test_with_swap_a_resize_is_followed_and_not_answered() -> None:
     world = World("a")
     world.loop.turn()

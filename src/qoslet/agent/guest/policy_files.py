@@ -99,7 +99,7 @@ class PolicyFiles:
         if taken := taken_over(journal.ledger, plugin, seen, node.host.page_size):
             self.adopt({one.path for one in taken})
             journal.record(taken)
-        rows = self._due(node, wanted, seen, result, pods_at)
+        rows = self._due(node, wanted, seen, plugin, result, pods_at)
         back = list[Difference]()
         if complete:
             given = executor.give_back(node, seen, wanted)
@@ -161,11 +161,13 @@ class PolicyFiles:
         node: Node,
         wanted: Sequence[Cgroup],
         seen: Mapping[str, ObservedCgroup],
+        plugin: JournalState,
         result: FilesSync,
         pods_at: float,
     ) -> list[Difference]:
         """The differences to end now: first writes at once, what others have reset as the budget
-        allows, what the kubelet may be about to write once it has settled."""
+        allows, what the kubelet may be about to write, or the runtime's plugin has set for pods that
+        are newer, once it has settled."""
         there = tuple(one for one in wanted if one.path in seen)
         now, ledger = self._clock(), self._executor.journal.ledger
         page, due, off = node.host.page_size, list[Difference](), set[Key]()
@@ -180,6 +182,7 @@ class PolicyFiles:
             found = row.found or ""
             may, is_reset = True, key in ledger.files and not is_ours(ledger, key, found, page)
             theirs = _is_kubelets(names[row.path], row.file, is_reset=is_reset)
+            theirs = theirs or _is_plugins(plugin, key, found, page)
             if theirs and not self._has_settled(key, row.wanted, now, pods_at):
                 continue
             if is_reset:
@@ -344,6 +347,12 @@ def _is_kubelets(name: str, file: str, *, is_reset: bool) -> bool:
     """Whether the kubelet or its runtime may be about to write the file of a cgroup: CPU shares, with
     each pod and each resize; sums over pods, where they were reset."""
     return file.startswith("cpu.") or (is_reset and is_sum(name.rpartition("/")[2], file))
+
+
+def _is_plugins(plugin: JournalState, key: Key, found: str, page: int) -> bool:
+    """Whether a file holds what the runtime's plugin has set: as a container is resized it knows the
+    pod before."""
+    return key in plugin.files and same(key[1], plugin.files[key][1], found, page)
 
 
 def _fault(key: Key, error: str) -> str:

@@ -9,6 +9,8 @@ from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import ContainerKey, ContainerValues, is_current
 from qoslet.core.guest.policy import GuestPolicy
 
+NOTHING: Mapping[ContainerKey, ContainerValues] = {}
+
 WAIT_SECONDS = 0.5
 """How long an answer waits for a plan that knows the container: well below the runtime's 2 s."""
 
@@ -24,6 +26,7 @@ class PlannedValues:
         self._wait_seconds = wait_seconds
         self._changed = threading.Condition()
         self._found: Mapping[ContainerKey, ContainerValues] = {}
+        self._resized: Mapping[ContainerKey, ContainerValues] = {}
         self._asked = self._answered = 0
         self._is_closed = False
 
@@ -46,11 +49,17 @@ class PlannedValues:
             return self._asked > self._answered
 
     def publish(
-        self, found: Mapping[ContainerKey, ContainerValues], policy: GuestPolicy, answered: int
+        self,
+        found: Mapping[ContainerKey, ContainerValues],
+        policy: GuestPolicy,
+        answered: int,
+        resized: Mapping[ContainerKey, ContainerValues] = NOTHING,
     ) -> None:
-        """What is planned now, and which questions that answers."""
+        """What is planned now, and which questions that answers. ``resized`` is planned with resources
+        that no status has yet: the kubelet allows a resize before the pods tell so."""
         with self._changed:
-            self._found, self.policy, self._answered = found, policy, answered
+            self._found, self._resized = found, resized
+            self.policy, self._answered = policy, answered
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -60,8 +69,13 @@ class PlannedValues:
             self._changed.notify_all()
 
     def known(self, container: NriContainer) -> ContainerValues | None:
-        """What is planned for a container, as far as it is known now."""
-        return self._found.get((container.uid, container.name))
+        """What is planned for a container, as far as it is known now: for the resources that it has,
+        if they are known."""
+        key = container.uid, container.name
+        found, resized = self._found.get(key), self._resized.get(key)
+        if resized is None or (found is not None and is_current(found, container)):
+            return found
+        return resized if is_current(resized, container) else found
 
     def current(self, container: NriContainer) -> ContainerValues | None:
         """What is planned for a container with the resources that it has; it is waited for, a short

@@ -48,6 +48,7 @@ class PluginReconciler:
         self._parts = parts
         self._view: NodeView | None = None
         self._found: dict[ContainerKey, ContainerValues] = {}
+        self._resized: dict[ContainerKey, ContainerValues] = {}
         self._said: tuple[str, ...] = ()
 
     def run(self, stop: StopSignal, *, keep: bool = False, seconds: float | None = None) -> None:
@@ -92,10 +93,13 @@ class PluginReconciler:
             view, problems = self._view, [str(error)]
         before, self._view = self._view, view
         same = before is not None and before.in_force is view.in_force
+        same = same and before is not None and before.plan is view.plan
         if not same or before is None or before.policy != view.policy:
             self._found = planned_containers(view.in_force, view.policy)
+            is_resized = view.plan is not view.in_force
+            self._resized = planned_containers(view.plan, view.policy) if is_resized else {}
         parts.planned.answers_updates = view.plan.node.kubelet.swap_behavior in ("", "NoSwap")
-        parts.planned.publish(self._found, view.policy, asked)
+        parts.planned.publish(self._found, view.policy, asked, self._resized)
         if kubelet_sets(view.plan.node) and view.policy.writable:
             problems.append(_KUBELET_SETS)
         lines = (*view.notes, *problems)
