@@ -40,10 +40,10 @@ class Killer:
 
 
 @contextmanager
-def joined(kubeconfig: str, killer: Killer) -> Iterator[GuestEvictions]:
+def joined(kubeconfig: str, killer: Killer, seconds: float = 2.0) -> Iterator[GuestEvictions]:
     budget = HourBudget(MOST_AN_HOUR, time.monotonic)
     access = ClusterAccess(kubeconfig)
-    limits = EvictionLimits(2.0, 1.0, 0.05)
+    limits = EvictionLimits(seconds, seconds / 2, 0.05)
     with closing(PodEvictor(lambda: open_session(access), access.namespace, limits)) as client:
         ends = GuestContainerKiller(killer, budget)
         yield GuestEvictions(ends, budget, client, "n1", time.monotonic)
@@ -64,7 +64,8 @@ def test_a_pod_is_evicted(tmp_path: Path) -> None:
         model.put(name)
     with fake_api() as api:
         api.evictions = model
-        with joined(str(api.kubeconfig(tmp_path)), killer) as evictions:
+        # the first one loads the client, which may take seconds
+        with joined(str(api.kubeconfig(tmp_path)), killer, 20.0) as evictions:
             assert asked(evictions) == "guard: evicted pod d/web-1"
             assert evictions.way(POD, "pod")[1] == "the pod was evicted; waiting for its end"
     assert (model.evicted, killer.killed) == (["uid-web-1"], [])

@@ -305,6 +305,7 @@ def test_a_machine_without_a_kubelet_is_told_what_to_give(bench: Bench) -> None:
 def test_another_tree_asks_for_another_agent(bench: Bench) -> None:
     bench.inputs.current()
     bench.inputs._flags = Flags(cgroup_root="/other")
+    bench.inputs._nodes_at = float("-inf")
     bench.pods.say(pods_of("a"))
     with pytest.raises(CannotDo) as caught:
         bench.inputs.current()

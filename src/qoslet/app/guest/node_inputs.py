@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from qoslet.agent.guest.ports import NodeView
+from qoslet.app.guest.decoded_pods import DecodedPods
 from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
 from qoslet.core.api.manifest import Options
@@ -20,9 +21,9 @@ from qoslet.core.guest.namespaces import confined, without_others
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import SourceStatus
 from qoslet.core.node.flags import Flags
+from qoslet.core.plan.kept_plan import KeptPlan
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.files.manifests import load_text
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 CONFIGURATION_SECONDS = 300.0
 """How often a kubelet is asked for its configuration while its process is the same."""
+
+_Variant = tuple[str | None, str | None]
+"""What a policy says of Memory QoS."""
 
 FindNode = Callable[[], "FoundNode"]
 
@@ -61,6 +65,10 @@ class NodeInputs:
         self._made_of: tuple[object, ...] = ()
         self._plan: Plan | None = None
         self._allocated: Plan | None = None
+        self._decoded = {allocated: DecodedPods() for allocated in (False, True)}
+        self._plans = {allocated: KeptPlan() for allocated in (False, True)}
+        self._nodes: dict[_Variant, tuple[Node, Sequence[Problem]]] = {}
+        self._nodes_at = float("-inf")
         self._sums_at = float("-inf")
         """When values that come from all pods were others last."""
         self.reading: PodsReading | None = None
@@ -104,13 +112,15 @@ class NodeInputs:
         if self._plan is None or made_of != self._made_of:
             inputs = self._read(policy, reading, allocated=False)
             self._check_tree(inputs.node)
-            made = self._planned(inputs, policy)
+            made = self._planned(inputs, policy, allocated=False)
             if self._plan is not None and _sums(self._plan) != _sums(made):
                 self._sums_at = time.monotonic()
             self._inputs, self._plan, self._made_of = inputs, made, made_of
             allocated = self._read(policy, reading, allocated=True) if writes else inputs
             same = list(allocated.pods) == list(inputs.pods)
-            self._allocated = None if same else self._planned(allocated, policy)
+            self._allocated = None
+            if not same:
+                self._allocated = self._planned(allocated, policy, allocated=True)
         status = SourceStatus(
             reading.source,
             reading.place,
@@ -136,7 +146,8 @@ class NodeInputs:
         """The plan with the resources that the statuses say are allocated. Raises QosletError."""
         assert self.reading is not None
         policy = self._policy.policy
-        return self._planned(self._read(policy, self.reading, allocated=True), policy)
+        inputs = self._read(policy, self.reading, allocated=True)
+        return self._planned(inputs, policy, allocated=True)
 
     def _look_for_kubelet(self) -> None:
         """Ask a kubelet for its configuration where it is another process, or now and then. Raises
@@ -162,20 +173,22 @@ class NodeInputs:
         self._fault = ""
         if found is None or (found.documents, found.pid) != (latest.documents, latest.pid):
             self._found = latest
+            self._nodes.clear()
 
     def _read(self, policy: GuestPolicy, reading: PodsReading, *, allocated: bool) -> Inputs:
         """The inputs of a plan. Raises QosletError."""
         node, problems = self._described(policy)
         options = Options(False, allocated, node.name)
-        loaded = load_text(reading.pods, options, name=reading.place)
+        loaded = self._decoded[allocated].load(reading.pods, options, reading.place)
         running = reading.running
         told = (*problems, *loaded.problems)
         pods = confined(loaded.pods, policy, self._kubelets(policy, node))
         return scheduled(Inputs(pods, node, told, loaded, running))
 
-    def _planned(self, inputs: Inputs, policy: GuestPolicy) -> Plan:
+    def _planned(self, inputs: Inputs, policy: GuestPolicy, *, allocated: bool) -> Plan:
         """The plan, without what the policy's Memory QoS would be for pods that it is not about."""
-        return without_others(inputs.plan(), policy, self._kubelets(policy, inputs.node))
+        made = self._plans[allocated].plan(inputs.pods, inputs.node, inputs.problems)
+        return without_others(made, policy, self._kubelets(policy, inputs.node))
 
     def _kubelets(self, policy: GuestPolicy, node: Node) -> Node:
         """The node as the kubelet has it. Raises QosletError."""
@@ -184,7 +197,17 @@ class NodeInputs:
         return self._described(replace(policy, memory_qos=None, throttling_factor=None))[0]
 
     def _described(self, policy: GuestPolicy) -> tuple[Node, Sequence[Problem]]:
-        """The node of documents and flags, with what the policy says of Memory QoS."""
+        """The node of documents, flags and this machine, as it was looked at last, with what the policy
+        says of Memory QoS. Raises QosletError."""
+        variant, now = (policy.memory_qos, policy.throttling_factor), time.monotonic()
+        if now >= self._nodes_at + CONFIGURATION_SECONDS:
+            self._nodes.clear()
+            self._nodes_at = now
+        if variant not in self._nodes:
+            self._nodes[variant] = self._node(policy)
+        return self._nodes[variant]
+
+    def _node(self, policy: GuestPolicy) -> tuple[Node, Sequence[Problem]]:
         flags = self._flags
         if policy.memory_qos is not None:
             flags = replace(flags, memory_qos=policy.memory_qos)

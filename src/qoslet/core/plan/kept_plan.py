@@ -1,0 +1,41 @@
+"""The plan of a node that is planned again and again: what most pods were planned with stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qoslet.core.api.pod import Pod
+from qoslet.core.node.node import Node
+from qoslet.core.plan.live_plan import LivePlan
+from qoslet.core.plan.plan import plan
+from qoslet.core.problem import Problem
+from qoslet.core.resources.cgroup_tree import Plan
+
+
+class KeptPlan:
+    """What ``core.plan.plan`` gives for one list of pods after another; pods that were there before may
+    stand in the order of then."""
+
+    def __init__(self) -> None:
+        self._live: LivePlan | None = None
+        self._pods: dict[str, Pod] = {}
+
+    def plan(self, pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
+        """The plan of these pods, each with a UID of its own."""
+        live, before = self._live, self._pods
+        wanted = {pod.uid: pod for pod in pods}
+        self._live, self._pods = None, {}
+        if live is None or live.node is not node:
+            live = LivePlan(node)
+            if live.managers is not None:
+                # where pods have CPUs of their own, each list is placed by itself
+                return plan(pods, node, problems)
+            live.add_all(pods)
+        else:
+            for uid in before.keys() - wanted.keys():
+                live.remove(uid)
+            for uid, pod in wanted.items():
+                if before.get(uid) != pod:
+                    live.add(pod)
+        self._live, self._pods = live, wanted
+        return live.plan(tuple(problems))
