@@ -188,6 +188,15 @@ def test_files_that_the_pages_of_development_name_exist(path: Path) -> None:
     assert not wrong
 
 
+def test_tests_that_the_page_of_testing_names_exist() -> None:
+    page = (ROOT / "docs/development/testing.md").read_text()
+    named = [name for name in re.findall(r"`(\w*…[\w…]*|test_\w+)`", page) if len(name) > 1]
+    sources = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    defined = " ".join(re.findall(r"def (test_\w+)", "".join(sources)))
+    assert len(named) > 15
+    assert not [name for name in named if not re.search(name.replace("…", r"\w*") + r"\b", defined)]
+
+
 def test_modules_that_docstrings_name_exist() -> None:
     source = ROOT / "src/qoslet"
     rooms = "|".join(sorted(path.name for path in source.iterdir() if path.is_dir()))
