@@ -115,7 +115,7 @@ def one_set(options: object, keywords: ConvertOptions) -> ConvertOptions:
         raise BadInput(message, where="options", hint="qoslet.ConvertOptions(runtime=...)")
     if keywords != ConvertOptions():
         hint = "put them all into ConvertOptions"
-        raise BadInput("cannot stand beside keywords", where="options", hint=hint)
+        raise BadInput("cannot be combined with keyword arguments", where="options", hint=hint)
     return options
 
 

@@ -234,7 +234,7 @@ def driver_of(root: str) -> Kind:
         if os.path.exists(f"{units}/{JOURNAL}"):
             return "systemd"
         if not os.path.exists(plain) and os.path.exists(units):
-            # without a journal what else is there has to be found
+            # a folder without its journal: whatever else it holds is of this driver
             return "systemd"
     return "cgroupfs"
 

@@ -211,7 +211,7 @@ def test_an_answer_without_end(api: FakeApi, evict: Evict) -> None:
     api.faults += ["slow"] * 40
     outcome = evict(limits=EvictionLimits(2.0, 1.0, 0.05))
     assert outcome.result == "refused"
-    assert "does not finish" in outcome.why
+    assert "not complete" in outcome.why
 
 
 def test_without_a_client_or_a_cluster_the_reason_is_told() -> None:

@@ -55,7 +55,7 @@ def test_a_group_made_anew_by_another_is_not_ours(state: str) -> None:
 def test_a_strangers_group_in_our_tree_is_named(state: str) -> None:
     left(state, Created("/qoslet", 4), Created("/qoslet/a", 5))
     tree = Groups(qoslet=4, qoslet_a=5, qoslet_x=6)
-    with pytest.raises(CannotDo, match=r"1 group in this tree .* such as /qoslet/x"):
+    with pytest.raises(CannotDo, match=r"1 cgroup in this tree .* such as /qoslet/x"):
         claim(ROOT, tree, state=state, boot=BOOT)
     assert len(tree.inodes) == 3
     del tree.inodes["/qoslet/x"]

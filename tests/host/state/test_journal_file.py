@@ -254,7 +254,9 @@ def test_what_a_dead_run_left_is_killed_and_removed(state: str) -> None:
     with claimed(state, tree) as journal:
         assert not tree.inodes
         assert not tree.pids
-        line = f"removed 3 groups and ended 2 processes that a previous run (process {os.getpid()})"
+        line = (
+            f"removed 3 cgroups and ended 2 processes that a previous run (process {os.getpid()})"
+        )
         assert journal.notes == [f"{ROOT}: {line} left"]
         assert said(state).entries == ()
 

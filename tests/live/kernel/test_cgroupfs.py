@@ -268,7 +268,7 @@ def test_a_dead_runs_tree_is_cleaned_and_a_foreign_one_refused(
 
     second = claim(driver.root, driver, state=state)
     who = f"a previous run (process {os.getpid()})"
-    assert second.notes == [f"{driver.root}: removed 3 groups and ended 1 process that {who} left"]
+    assert second.notes == [f"{driver.root}: removed 3 cgroups and ended 1 process that {who} left"]
     ended(process)
     assert driver.below(driver.root) == []
     second.close(gone=True)

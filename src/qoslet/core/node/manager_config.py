@@ -124,7 +124,7 @@ def _memory_kind(faults: Faults, where: str, name: str) -> bool:
     faults.add(
         where,
         f"{shown(name)} cannot be reserved per NUMA node",
-        "only memory and hugepages-SIZE can",
+        "use memory or hugepages-SIZE",
     )
     return False
 

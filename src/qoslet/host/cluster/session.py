@@ -95,7 +95,7 @@ def body_of(response: Response, limits: ReadLimits, clock: Callable[[], float]) 
         parts.append(chunk)
         size += len(chunk)
         if size > limits.size:
-            raise NoResponse(f"it answers with more than {limits.size >> 20} MiB")
+            raise NoResponse(f"the answer is larger than {limits.size >> 20} MiB")
         if clock() > until:
-            raise NoResponse(f"it does not finish its answer in {limits.seconds:g} s")
+            raise NoResponse(f"the answer is not complete after {limits.seconds:g} s")
     return b"".join(parts)

@@ -1,1 +1,1 @@
-"""The programs that start and end containers, all behind one protocol of ``agent.ports``."""
+"""What containers need on this machine: a process, volumes, logs, and records of their pods."""

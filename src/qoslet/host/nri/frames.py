@@ -86,7 +86,7 @@ def _messages(connection: int, stream: bytearray) -> list[Message]:
     while len(stream) >= _MESSAGE.size:
         length, number, kind, _ = _MESSAGE.unpack_from(stream)
         if length > LONGEST:
-            raise BadFrame(f"a message of {length} bytes, more than {LONGEST} are not read")
+            raise BadFrame(f"a message has {length} bytes, the limit is {LONGEST}")
         end = _MESSAGE.size + length
         if len(stream) < end:
             break

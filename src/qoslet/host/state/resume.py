@@ -293,8 +293,8 @@ def _keep_aside(journal: JournalFile) -> None:
 
 
 def damaged_journals(root: str, state: str) -> list[str]:
-    """The paths of damaged journals of a tree of another manager: those kept aside, and the one in
-    place. Raises ``CannotDo``."""
+    """Paths of the damaged journals of a kubelet's tree: those kept aside, and the current one.
+    Raises ``CannotDo``."""
     from qoslet.host.state.damaged import kept_aside
 
     path = f"{state}/{escaped(root)}"

@@ -49,7 +49,7 @@ _AWAY = frozenset(
 _SPAWN = "org.freedesktop.DBus.Error.Spawn."
 
 _HUNG_UP = (EOFError, ConnectionResetError, BrokenPipeError)
-"""What a bus that is being started anew does to who has just connected."""
+"""How a bus that is being restarted ends a new connection."""
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class ConnectionLost(Exception):
 
 
 class _AbsentPeer:
-    """Someone is not there: waited for ``seconds`` once, not in each call anew, as nothing else is done
+    """A peer that is absent: waited for ``seconds`` once, not in each call, since nothing else is done
     meanwhile."""
 
     def __init__(self, seconds: float) -> None:
@@ -280,8 +280,8 @@ class Bus:
             return self._bus
 
     async def _found(self) -> MessageBus:
-        """A new connection. A bus that was there, or that answers and hangs up, is being started
-        anew and is waited for. Raises ``CannotDo``."""
+        """A new connection. A bus that was there, or that answers and hangs up, is being restarted
+        and is waited for. Raises ``CannotDo``."""
         from dbus_fast.errors import AuthError, InvalidAddressError
 
         pause = 0.02

@@ -99,7 +99,7 @@ class UnitDriver(Cgroupfs):
         return inode is not None and ledger is not None and bool(ledger.is_owned(path, inode))
 
     def _chain(self, path: str) -> list[str]:
-        """The groups from our root down to ``path``; none for what is no unit's."""
+        """The cgroups from our root down to ``path``; empty where ``path`` is not a unit's."""
         try:
             unit_of(checked(path))
         except (CgroupError, ValueError):

@@ -41,7 +41,7 @@ def draw(
     single = full and all(len(group.values) == 1 for group in explanation.groups)
     drawn = _pod(explanation, terminal, with_facts=not single)
     for group in explanation.groups:
-        if group.cgroup.level == "sandbox" and _nothing_new(group, full):
+        if group.cgroup.level == "sandbox" and _is_left_out(group, full):
             continue
         drawn += ["", *_heading(group, terminal, explanation.plan.is_windows(group.cgroup))]
         if not full:
@@ -53,8 +53,8 @@ def draw(
     return drawn[1:] if drawn and not drawn[0] else drawn
 
 
-def _nothing_new(group: ExplainedCgroup, full: bool) -> bool:
-    """Whether a sandbox can be left out: its one weight, or a file that it does not get."""
+def _is_left_out(group: ExplainedCgroup, full: bool) -> bool:
+    """Whether a sandbox is not shown: where values are short, and where it gets none of the files."""
     return not full or all(value.value is None for value in group.values)
 
 
