@@ -115,6 +115,8 @@ def test_no_error_and_axe_is_content(
         name = "node" if path == "/" else "pod"
         page.screenshot(path=str(tmp_path / f"{name}-{scheme}-{width}.png"))
         if os.environ.get("QOSLET_PICTURES") == "1" and (scheme, width) == ("light", 1200):
+            demo.step(time.monotonic())
+            eventually(lambda: page.locator("#state").text_content() == "live")
             page.screenshot(path=str(PICTURES / f"web-{name}.png"))
         assert wrong(page) == []
 
