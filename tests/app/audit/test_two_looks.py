@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.app.audit.machine import AGAIN_SECONDS, CLEANUP_SECONDS, audit_source
+from qoslet.app.audit.node_audit import with_known_runtime
+from qoslet.app.inputs import Inputs
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.live import LiveTree, ReadRequest, Units
+from qoslet.core.versions.runtime import runtime_of
 from tests.core.audit.trees import added, plan_of, tree_of, written
 
 ENDED = "/kubepods/burstable/pod0000dead-1111-2222-3333-444444444444"
@@ -55,3 +59,14 @@ def test_a_kubelet_has_time_to_remove_what_a_pod_left(
     found = audit_source(plan, source, {}, lambda: plan, None, work, pause=waited.append)
     assert waited == [waits]
     assert [one.verdict for one in found.report.findings] == ["orphan"] * stays
+
+
+@pytest.mark.parametrize(("ready", "is_kept"), [(None, True), (frozenset[str](), False)])
+def test_a_runtime_that_does_not_answer_again_is_the_one_that_it_was(
+    tmp_path: Path, ready: frozenset[str] | None, is_kept: bool
+) -> None:
+    node = plan_of(str(tmp_path), "v2", "systemd", "1.36").node
+    other = replace(node, profile=replace(node.profile, runtime=runtime_of("runc-1.1.5")))
+    before = Inputs((), node, (), ready=frozenset(["a"]))
+    found = with_known_runtime(Inputs((), other, (), ready=ready), before)
+    assert found.node == (node if is_kept else other)

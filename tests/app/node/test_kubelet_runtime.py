@@ -203,6 +203,27 @@ def test_a_runtime_that_is_away_is_a_note(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ids", "runtime"),
+    [
+        (["containerd://1", "containerd://2"], "containerd"),
+        (["cri-o://1"], "cri-o"),
+        (["containerd://1", "cri-o://2"], None),
+        (["docker://1"], None),
+        (["", "1"], None),
+    ],
+)
+def test_a_runtime_that_does_not_answer_is_the_one_of_the_containers_ids(
+    tmp_path: Path, ids: list[str], runtime: str | None
+) -> None:
+    # beside a kubelet 1.36.2 whose containerd did not answer within 10 s: scopes were looked for as runc's
+    listed = json.loads(pods("a"))
+    listed["items"][0]["status"]["containerStatuses"] = [{"containerID": id} for id in ids]
+    with kubelet_port({"/pods": json.dumps(listed).encode(), "/metrics": METRICS}) as (number, _):
+        found = look(tmp_path, CriServer(tmp_path), f"readOnlyPort: {number}\n")
+    assert found.documents[-1][1].get("runtime") == runtime
+
+
 def test_a_socket_where_nobody_listens_is_a_note(tmp_path: Path) -> None:
     away = CriServer(tmp_path)
     listener = socket.socket(socket.AF_UNIX)

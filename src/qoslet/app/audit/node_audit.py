@@ -81,7 +81,7 @@ class NodeAudit:
         looks = [inputs]
 
         def again() -> Plan:
-            looks.append(self._latest())
+            looks.append(with_known_runtime(self._latest(), inputs))
             return looks[-1].plan()
 
         def allocated() -> Plan:
@@ -116,6 +116,14 @@ class NodeAudit:
         options = Options(args.expand, allocated, self._inputs.node.name, selector=args.selector)
         pods = load(args.filename, options, recursive=args.recursive).pods
         return scheduled(replace(self._inputs, pods=pods))
+
+
+def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
+    """The inputs; a runtime that does not answer in time now is the one that it was ``before``."""
+    if inputs.ready is not None or before.ready is None:
+        return inputs
+    profile = replace(inputs.node.profile, runtime=before.node.profile.runtime)
+    return replace(inputs, node=replace(inputs.node, profile=profile))
 
 
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:

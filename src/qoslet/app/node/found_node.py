@@ -16,7 +16,7 @@ from qoslet.app.node.kubelet_runtime import (
     runtime_socket,
     static_pod_names,
 )
-from qoslet.app.node.listed_pods import listed_pods, node_of
+from qoslet.app.node.listed_pods import listed_pods, node_of, runtime_of
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.sources import KUBELET_API
@@ -113,7 +113,7 @@ def find_node(options: KubeletOptions) -> FoundNode:
         pods = pods_of_manifests(process, fields, runtime, node_name(read))
     listed = [] if pods is None else listed_pods(pods[1])
     name = node_of(listed)
-    documents = _documents(process, read, answers, name, runtime)
+    documents = _documents(process, read, answers, name, runtime, runtime_of(listed))
     notes = (
         _kubelet_note(process, answers, name),
         _configuration_note(process, read, answers),
@@ -268,9 +268,11 @@ def _documents(
     answers: KubeletAnswer,
     name: str | None,
     runtime: KubeletRuntime,
+    named: str | None,
 ) -> tuple[tuple[str, Any], ...]:
     """Configuration as /configz has it, else as flags and files make it; and what qoslet's own Node
-    document says besides."""
+    document says besides. ``named`` is the runtime that container IDs name, which counts where it
+    does not answer itself."""
     documents: list[tuple[str, Any]] = []
     if answers.configz is not None:
         documents.append((answers.places["/configz"], {"kubeletconfig": answers.configz}))
@@ -283,8 +285,8 @@ def _documents(
     if name is not None:
         own["metadata"] = {"name": name}
     own["kubernetes"] = _release(answers)
-    if runtime.name:
-        own["runtime"] = runtime.name
+    if runtime.name or named:
+        own["runtime"] = runtime.name or named
     documents.append((answers.places.get("/metrics", f"process {process.pid}"), own))
     return tuple(documents)
 

@@ -18,9 +18,18 @@ class _Metadata(Struct):
     namespace: str = "default"
 
 
+class _Container(Struct):
+    containerID: str | None = None  # noqa: N815
+
+
+class _Status(Struct):
+    containerStatuses: list[_Container] | None = None  # noqa: N815
+
+
 class _Pod(Struct):
     metadata: _Metadata | None = None
     spec: _Spec | None = None
+    status: _Status | None = None
 
 
 class _PodList(Struct):
@@ -28,12 +37,13 @@ class _PodList(Struct):
 
 
 class ListedPod(Struct, frozen=True):
-    """A pod; ``node`` is empty where it names none."""
+    """A pod; ``node`` is empty where it names none. ``runtimes`` are those of its containers' IDs."""
 
     namespace: str
     name: str
     uid: str
     node: str
+    runtimes: frozenset[str]
 
 
 def listed_pods(pods: bytes) -> list[ListedPod]:
@@ -48,10 +58,23 @@ def listed_pods(pods: bytes) -> list[ListedPod]:
             one.metadata.name,
             one.metadata.uid,
             (one.spec.nodeName if one.spec is not None else None) or "",
+            _runtimes(one.status),
         )
         for one in found.items or ()
         if one.metadata is not None
     ]
+
+
+def _runtimes(status: _Status | None) -> frozenset[str]:
+    rows = (status.containerStatuses if status is not None else None) or ()
+    ids = (one.containerID or "" for one in rows)
+    return frozenset(scheme for scheme, _, id in (one.partition("://") for one in ids) if id)
+
+
+def runtime_of(pods: Iterable[ListedPod]) -> str | None:
+    """The one container runtime whose IDs they have, where cgroups are named after it."""
+    names = frozenset[str]().union(*(one.runtimes for one in pods))
+    return next(iter(names)) if len(names) == 1 and names <= {"containerd", "cri-o"} else None
 
 
 def node_of(pods: Iterable[ListedPod]) -> str | None:
