@@ -127,12 +127,23 @@ def test_a_linked_journal_is_not_followed(tmp_path: Path, state: str) -> None:
     assert victim.exists()
 
 
-def test_a_directory_open_to_others_is_refused(state: str) -> None:
+@pytest.mark.parametrize(("mode", "has"), [(0o755, "journal"), (0o775, ""), (0o777, "")])
+def test_a_directory_open_to_others_is_refused(state: str, mode: int, has: str) -> None:
     Path(state).mkdir()
-    Path(state).chmod(0o755)
-    with pytest.raises(CannotDo, match="mode 0755") as caught:
+    if has:
+        Path(state, has).mkdir()
+    Path(state).chmod(mode)
+    with pytest.raises(CannotDo, match=f"mode {mode:04o}") as caught:
         claim(ROOT, Groups(), state=state, boot=BOOT)
     assert caught.value.where == state
+
+
+def test_an_empty_directory_that_a_kubelet_made_is_taken(state: str) -> None:
+    Path(state).mkdir()
+    Path(state).chmod(0o755)
+    with claimed(state) as journal:
+        journal.record([Created("/qoslet", 4)])
+        assert Path(state).stat().st_mode & 0o777 == 0o700
 
 
 def test_a_state_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

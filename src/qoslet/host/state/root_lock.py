@@ -125,7 +125,7 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
                 hint="pods may run by it: move the directory back to this path",
             ) from error
         raise cannot("cannot use the journal directory", error, where) from error
-    found = os.fstat(descriptor)
+    found = _closed_to_others(descriptor)
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         os.close(descriptor)
         raise CannotDo(
@@ -136,6 +136,17 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
             f"{os.geteuid()} {where} and chmod 0700 {where}",
         )
     return descriptor
+
+
+def _closed_to_others(descriptor: int) -> os.stat_result:
+    """What a directory is, once one of ours that is empty, and that nobody else could write, is readable
+    by nobody else: kubelets make the directories of volumes with mode 0755."""
+    found = os.fstat(descriptor)
+    is_written_by_us = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    if is_written_by_us and found.st_mode & 0o055 and not os.listdir(descriptor):
+        os.fchmod(descriptor, 0o700)
+    # another process may have done so meanwhile
+    return os.fstat(descriptor)
 
 
 def _overlap(root: str, top: int, *, releasing: bool) -> None:
