@@ -174,7 +174,7 @@ TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
 )
 FIFTY: Final = tuple(
-    Load(f"minute-{number}", ("together", 20, 60), "finishes", limit=24, request=4)
+    Load(f"minute-{number}", ("together", 22, 60), "finishes", limit=24, request=4)
     for number in range(50)
 )
 
