@@ -162,9 +162,9 @@ def test_one_comparison_over_a_long_time_is_enough() -> None:
 
 
 def test_one_that_gets_on_in_between_is_not_stalled() -> None:
-    moved = [sample(0), sample(0.5), sample(1.0, held=255), sample(1.5, held=255)]
+    moved = [sample(0), sample(0.5), sample(1.0, held=263), sample(1.5, held=263)]
     assert [after(*moved[:n]).verdict.state for n in (3, 4)] == ["reclaiming", "reclaiming"]
-    assert after(*moved, sample(2.0, held=255)).verdict.state == "stalled"
+    assert after(*moved, sample(2.0, held=263)).verdict.state == "stalled"
 
 
 @pytest.mark.parametrize(

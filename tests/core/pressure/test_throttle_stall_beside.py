@@ -111,17 +111,18 @@ def test_files_that_system_calls_read_again_are_progress_on_a_slow_disk(
 
 
 @pytest.mark.parametrize(
-    ("waits", "rate", "stalls"), [(0.97, 8, True), (0.97, 30, False), (0.6, 8, False)]
+    ("waits", "rate", "stalls"),
+    [(0.97, 8, True), (0.97, 30, False), (0.6, 8, False), (None, 8, True), (None, 30, False)],
 )
 def test_one_that_hardly_does_anything_but_wait_is_not_left_to_creep(
-    waits: float, rate: float, stalls: bool
+    waits: float | None, rate: float, stalls: bool
 ) -> None:
     """A small container comes to its limit within seconds, a step a few of them apart."""
     looks = [
         sample(
             n / 2,
             held=int(250 + rate * n / 2),
-            pressure=Pressure(0, 1 + int(n * waits * 5e5), 0, 0),
+            pressure=None if waits is None else Pressure(0, 1 + int(n * waits * 5e5), 0, 0),
         )
         for n in range(8)
     ]

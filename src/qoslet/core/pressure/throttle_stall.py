@@ -338,7 +338,8 @@ def _sign_of_progress(
     if freed and not (exhausted and progress.waiting_ratio is None and progress.takes_files):
         return freed
     # who hardly does anything but wait may creep towards a limit near by for many seconds
-    factor = tuning.exhausted_factor if exhausted and progress.blocked else 1
+    waits = progress.blocked or progress.waiting_ratio is None
+    factor = tuning.exhausted_factor if exhausted and waits else 1
     if abs(signs.growth_per_second) >= factor * signs.high * tuning.change_ratio_per_second:
         return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
