@@ -83,6 +83,8 @@ class Stage:
             self._write(load)
         names = [name for load in loads for name in parts_of(load)]
         until(lambda: all((self.progress / name).exists() for name in names), STARTING_SECONDS)
+        if loads and self.scene.disk:
+            swaps.slow_disk(ROOT, self.scene.disk)
 
     def _write(self, load: Load) -> None:
         """The manifest of a load, put in its place as a whole."""
@@ -287,9 +289,9 @@ def main() -> int:
         if program is None:
             raise SystemExit("no C compiler")
         for number, scene in enumerate(chosen(options.scenes)):
-            if not GUEST and (scene.neighbours or scene.swap[0]):
+            if not GUEST and (scene.neighbours or scene.swap[0] or scene.disk):
                 raise SystemExit(
-                    f"scene {scene.name} takes the whole machine's memory: guests only"
+                    f"scene {scene.name} takes the whole machine's memory or disk: guests only"
                 )
             place = Path(folder) / str(number)
             place.mkdir()

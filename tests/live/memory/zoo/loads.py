@@ -191,6 +191,13 @@ BESIDE: Final = (
 )
 """A stall, and who must not suffer from it or hold up its answer."""
 
+SLOW_DISK: Final = (
+    Load("slow-database", ("database", 40, 100), "untouched"),
+    Load("slow-database-at-max", ("database", 92, 100), "untouched", high="max"),
+    Load("grows-on-slow-disk", ("mixture", 20, 85), "finishes"),
+)
+"""Tasks that wait for a disk: the kernel counts that as waiting for memory where pages come back."""
+
 # Among the neighbours of a hog.
 QUIET: Final = (
     Load("quiet-big", ("quiet", 120), "untouched", limit=0, request=0),
@@ -210,7 +217,8 @@ def _hog(
 @dataclass(frozen=True)
 class Scene:
     """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
-    all the time. ``swap``: MiB of compressed or file swap. ``killed_after``: seconds after which the
+    all the time. ``swap``: MiB of compressed or file swap. ``disk``: KiB a second that all pods
+    together may read from the root's disk; 0: as it is. ``killed_after``: seconds after which the
     agent is killed and begun again, each from the time before."""
 
     name: str
@@ -221,6 +229,7 @@ class Scene:
     bound: float = STALLED_SECONDS
     seconds: int = 45
     swap: tuple[str, int] = ("", 0)
+    disk: int = 0
     driver: str = "cgroupfs"
     guard: str = "act"
     killed_after: tuple[float, ...] = ()
@@ -291,6 +300,7 @@ SCENES: Final = (
     ),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     Scene("fifty stalls", FIFTY, FORMS["1.22"], at_once=50, bound=CROWDED_SECONDS, seconds=150),
+    Scene("slow disk", SLOW_DISK, FORMS["1.22"], at_once=3, disk=1500, seconds=60),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
     *(
         Scene(

@@ -1,7 +1,8 @@
-"""Swap of a guest, for as long as a scene lasts."""
+"""Swap of a guest, for as long as a scene lasts, and how fast pods may read its disk."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,3 +41,12 @@ def _file(amount: int) -> Path:
         file.writelines(bytes(MIB) for _ in range(amount))
     FILE.chmod(0o600)
     return FILE
+
+
+def slow_disk(root: str, rate: int) -> None:
+    """Let all below a cgroup read so many KiB a second from the disk of ``/var/tmp``."""
+    top = Path("/sys/fs/cgroup")
+    (top / "cgroup.subtree_control").write_text("+io")
+    disk = os.stat("/var/tmp").st_dev
+    line = f"{os.major(disk)}:{os.minor(disk)} rbps={rate << 10}"
+    (top / root.strip("/") / "io.max").write_text(line)
