@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,26 @@ def test_a_small_file_system_is_not_filled(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "statvfs", lambda _: Small)
     (tmp_path / "0.log").write_bytes(b"")
     assert make_room(str(tmp_path), LogLimits()) == 8 * MIB // 4 // 2
+
+
+def test_logs_that_begin_together_cost_one_look_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    walk = os.walk
+
+    def counted(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
+        looks.append(top)
+        return walk(top)
+
+    monkeypatch.setattr(os, "walk", counted)
+    logs = ContainerLogs(str(tmp_path), LogLimits(size=CHUNK))
+    files = [logs.file(f"{tmp_path}/d_p_u/c{number}/0.log", pytest.fail) for number in range(50)]
+    for file in files:
+        file.begin()
+    assert len(looks) == 1
+    files[0].write(b"x" * (CHUNK - 1) + b"\n")
+    files[0].write(b"y\n")
+    assert len(looks) == 2, "for an older part there must be room"
+    for file in files:
+        file.close()

@@ -11,7 +11,7 @@ from qoslet.core.workload.life import NEW, Life
 from qoslet.core.workload.lifecycle import Ending, backoff_seconds, in_post_start
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.probes.verdict import is_ready, probe_ended, probe_kill_text
-from qoslet.core.workload.process_spec import PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.containers.records import FORMAT, ContainerTimes
 
 
@@ -53,11 +53,11 @@ class KeptPod:
         )
 
     def container_state(
-        self, name: str, pid: int | None, *, running: bool, message: str = ""
+        self, launch: ProcessSpec, pid: int | None, *, running: bool, message: str = ""
     ) -> ContainerState:
         """One container as the loop wants it."""
+        name = launch.name
         life, times = self.lives[name], self.times.get(name, ContainerTimes())
-        launch = next((one for one in self.spec.launches if one.name == name), None)
         return ContainerState(
             pod_uid=self.spec.uid,
             name=name,
@@ -72,13 +72,13 @@ class KeptPod:
             finished_at=times.finished,
             log=self.logs.get(name, ""),
             message=message,
-            backoff=0.0 if self.ending or launch is None else backoff_seconds(launch, life),
+            backoff=0.0 if self.ending else backoff_seconds(launch, life),
             starting=in_post_start(life),
-            ready=is_ready(launch, life) if launch is not None and launch.probes else None,
+            ready=is_ready(launch, life) if launch.probes else None,
             unhealthy=tuple(life.unhealthy.values()),
             failed_hooks=tuple(life.failed_hooks.items()),
             probe_kills=life.probe_kills,
-            killing="" if launch is None else probe_kill_text(launch, life),
+            killing=probe_kill_text(launch, life),
             probe_ended=probe_ended(life),
             end_reason=life.end_reason,
         )

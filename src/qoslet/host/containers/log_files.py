@@ -22,6 +22,10 @@ CHUNK = 64 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+ROOM_SECONDS = 1.0
+"""How long what is known of all logs together counts, but for those that are begun."""
+
+
 class LogLimits(Struct, frozen=True):
     """Bounds of one container's logs. ``size`` is ``containerLogMaxSize`` in bytes, ``files``
     ``containerLogMaxFiles``; the defaults are the kubelet's. ``rate`` is how many bytes of
@@ -43,17 +47,17 @@ def stamp(nanoseconds: int) -> bytes:
 class LogFile:
     """The log of one run of a container. Nothing that happens to it raises: ``note`` is told,
     and what cannot be written is left out. ``room`` makes room for a new file and gives its
-    largest size."""
+    largest size, given whether it has an older part now."""
 
     def __init__(
         self,
         path: str,
         limits: LogLimits,
         note: Callable[[str], None],
-        room: Callable[[], int] | None = None,
+        room: Callable[[bool], int] | None = None,
     ) -> None:
         self.path = path
-        self._room = room or (lambda: limits.size)
+        self._room = room or (lambda _: limits.size)
         self._most = limits.size
         self._limits = limits
         self._note = note
@@ -106,10 +110,10 @@ class LogFile:
             self._note(f"logs are lost: {self.path}: the file system is full")
         self._size += written
 
-    def _open(self) -> None:
+    def _open(self, *, rotated: bool = False) -> None:
         """Begin or take up the file."""
         make_private(os.path.dirname(self.path))
-        self._most = min(self._limits.size, self._room())
+        self._most = min(self._limits.size, self._room(rotated))
         self._file = os.open(self.path, _NEW, 0o600)
         self._size = os.fstat(self._file).st_size
 
@@ -117,7 +121,7 @@ class LogFile:
         """Put the file aside and begin it anew; the oldest ones go."""
         put_aside(self.path, self._limits.files)
         self.close()
-        self._open()
+        self._open(rotated=True)
 
     def close(self) -> None:
         """Close the file; a later ``write`` opens it again."""
@@ -270,6 +274,7 @@ class ContainerLogs:
     def __init__(self, folder: str, limits: LogLimits | None = None) -> None:
         self.folder = folder
         self._limits = limits or LogLimits()
+        self._room: tuple[float, int, int] = (0.0, 0, 0)
 
     @property
     def rate(self) -> int:
@@ -285,21 +290,44 @@ class ContainerLogs:
         keeps one dead container of each."""
         for old in outdated(path):
             unlink(old)
-        return LogFile(path, self._limits, note, lambda: make_room(self.folder, self._limits))
+        return LogFile(path, self._limits, note, self._make_room)
 
     def drop(self, key: str, uid: str) -> None:
         """Remove all logs of a pod."""
         remove_tree(f"{self.folder}/{path_of(key, uid)}")
 
+    def _make_room(self, rotated: bool) -> int:
+        """How large the next log may become. What is there is looked at for an older part, and once in
+        ``ROOM_SECONDS``: a pod may begin a thousand."""
+        until, half, growing = self._room
+        now = time.monotonic()
+        if rotated or now >= until:
+            half, growing = room(self.folder, self._limits)
+            until = now + ROOM_SECONDS
+        else:
+            growing += 1
+        self._room = until, half, growing
+        return largest(self._limits, half, growing)
+
 
 def make_room(folder: str, limits: LogLimits) -> int:
-    """How large a log below ``folder`` may become. The logs that grow may have half of what all
-    may have together, of the older parts the oldest ones go until they fit into the other half.
-    All have at most a quarter of their file system."""
+    """Make room below ``folder``: how large a log may become there."""
+    return largest(limits, *room(folder, limits))
+
+
+def largest(limits: LogLimits, half: int, growing: int) -> int:
+    """How large each of ``growing`` logs may become that share ``half``."""
+    return min(limits.size, max(CHUNK, half // max(1, growing)))
+
+
+def room(folder: str, limits: LogLimits) -> tuple[int, int]:
+    """Half of what all logs below ``folder`` may have together, for those that grow, and how many
+    these are. Of the older parts the oldest ones go until they fit into the other half. All have at
+    most a quarter of their file system."""
     try:
         disk = os.statvfs(folder)
     except OSError:
-        return limits.size
+        return limits.total, 1
     half = min(limits.total, disk.f_frsize * disk.f_blocks // 4) // 2
     growing, aside = 0, []
     for place, _, names in os.walk(folder):
@@ -318,7 +346,7 @@ def make_room(folder: str, limits: LogLimits) -> int:
             break
         unlink(path)
         used -= size
-    return min(limits.size, max(CHUNK, half // max(1, growing)))
+    return half, growing
 
 
 def outdated(path: str) -> list[str]:

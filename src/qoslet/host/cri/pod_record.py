@@ -12,7 +12,7 @@ from qoslet.core.workload.container_spec import PodMessages
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.hooks import taken_over
 from qoslet.core.workload.pod_status import RuntimePod
-from qoslet.core.workload.process_spec import PodSpec
+from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import PodRecord
 from qoslet.host.cri.resource_changes import resources_change
@@ -97,14 +97,16 @@ class CriPod(KeptPod):
 
     def states(self, before: Mapping[str, ContainerState]) -> tuple[ContainerState, ...]:
         """Its containers as the loop wants them: one that is as before is the same value."""
-        made = (self._state(one.name) for one in self.spec.launches)
+        made = (self._state(one) for one in self.spec.launches)
         return tuple(before[one.name] if before.get(one.name) == one else one for one in made)
 
-    def _state(self, name: str) -> ContainerState:
+    def _state(self, launch: ProcessSpec) -> ContainerState:
+        name = launch.name
         phase = self.lives[name].phase
         running = phase == "running"
         pid = self.pids.get(name) if running else None
-        state = self.container_state(name, pid, running=running, message=self.words.get(name, ""))
+        message = self.words.get(name, "")
+        state = self.container_state(launch, pid, running=running, message=message)
         late = self._not_updated(name) if running and self.ending is None else ""
         early = state.starting or phase == "starting"
         return replace(state, starting=early, not_updated=late) if early or late else state

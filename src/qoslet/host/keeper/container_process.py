@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import EDQUOT, EIO, ENODEV, ENOENT, ENOSPC, EROFS
 from typing import Literal, NamedTuple, Protocol
 
@@ -23,6 +23,9 @@ from qoslet.host.oci.containers import CreateJob, DeleteJob
 
 WINDOW = 0.1
 """Seconds over which what a container prints is measured."""
+
+NEWS_SECONDS = 0.1
+"""How long one look deals with the ends of containers: a pod may have a thousand."""
 
 PATIENCE = 2.0
 """Seconds after which processes that do not go are told of; then they are tried more rarely."""
@@ -341,10 +344,12 @@ class ExitWatch:
             self.forget(one.birth.report)
         self._names.pop(id(one), None)
 
-    def ready(self) -> list[tuple[str, str, Literal["ended", "settled"]]]:
-        """Take what was printed; which runs' processes have news."""
+    def ready(self) -> Iterator[tuple[str, str, Literal["ended", "settled"]]]:
+        """Take what was printed; tell which runs' processes have news, for ``NEWS_SECONDS``: more is
+        told by the next call."""
         self._go_on()
-        news: list[tuple[str, str, Literal["ended", "settled"]]] = []
+        until = self._clock() + NEWS_SECONDS
+        news: list[tuple[int, _Owned]] = []
         for descriptor, _ in self._epoll.poll(0, 256):
             owned = self._owned.get(descriptor)
             if owned is None:
@@ -352,9 +357,11 @@ class ExitWatch:
             if owned.stream is not None:
                 self._take(owned.one, owned.stream)
             else:
+                news.append((descriptor, owned))
+        for descriptor, owned in news:
+            if self._owned.get(descriptor) is owned and self._clock() < until:
                 early = owned.one.birth is not None or owned.one.clearing is not None
-                news.append((owned.uid, owned.name, "settled" if early else "ended"))
-        return news
+                yield owned.uid, owned.name, "settled" if early else "ended"
 
     def resume(self) -> float | None:
         """When somebody may print again; None where nobody waits."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import postponed, withdrawn
-from qoslet.core.workload.lifecycle import finished
+from qoslet.core.workload.lifecycle import Action, finished
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
@@ -26,6 +26,9 @@ ABSENT_SECONDS = 1.0
 
 MOST_SECONDS = 30.0
 """Between two attempts to start what this machine refuses."""
+
+TURN_SECONDS = 0.25
+"""How long one turn starts containers: a pod may have a thousand."""
 
 
 class ProcessPod(KeptPod):
@@ -89,20 +92,64 @@ class ProcessPod(KeptPod):
 
     def states(self) -> tuple[ContainerState, ...]:
         """Its containers as the loop wants them."""
-        return tuple(self._state(launch.name) for launch in self.spec.launches)
+        return tuple(self._state(launch) for launch in self.spec.launches)
 
     def held(self) -> RuntimePod:
         """The pod as the loop wants it."""
         return self.running_pod(self.cgroups)
 
-    def _state(self, name: str) -> ContainerState:
+    def _state(self, launch: ProcessSpec) -> ContainerState:
         """One container."""
+        name = launch.name
         one = self.running.get(name)
         pid = one.main if one is not None else None
-        state = self.container_state(name, pid, running=one is not None)
+        state = self.container_state(launch, pid, running=one is not None)
         early = state.starting or (one is not None and one.birth is not None)
         awaits = one is None and name in self._awaiting
         return replace(state, starting=early, awaits_cgroup=awaits)
+
+
+class Turn:
+    """What a turn of the runtime still has time for. The pods whose starts wait for the next one have
+    their turns in the order in which they came."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._until: float | None = None
+        self._serves = ""
+        self._waiting: dict[str, None] = {}
+
+    def next_at(self) -> float | None:
+        """When the next one is due; None where no start waits for it."""
+        return self._clock() if self._waiting else None
+
+    def allows(self, pod: ProcessPod, action: Action) -> bool:
+        """Whether to do this now: a start waits for its turn, and what was killed is not killed again."""
+        if action.verb == "kill":
+            return not pod.running[action.name].killed
+        if action.verb != "start":
+            return True
+        uid = pod.spec.uid
+        if (self._serves == uid or not self._waiting) and self._has_time():
+            return True
+        self._waiting.setdefault(uid)
+        return False
+
+    def waiting(self, pods: Mapping[str, ProcessPod]) -> Iterator[ProcessPod]:
+        """The pods whose starts wait, while there is time, to the end of this turn; one that does not
+        get done comes last."""
+        while self._waiting and self._has_time():
+            self._serves = next(iter(self._waiting))
+            del self._waiting[self._serves]
+            if self._serves in pods:
+                yield pods[self._serves]
+        self._serves, self._until = "", None
+
+    def _has_time(self) -> bool:
+        now = self._clock()
+        if self._until is None:
+            self._until = now + TURN_SECONDS
+        return now < self._until
 
 
 def ask_to_end(pod: ProcessPod, name: str, stop_signal: str, now: float) -> None:

@@ -10,18 +10,11 @@ import heapq
 import os
 import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.hooks import has_post_start, taken_over
-from qoslet.core.workload.life import (
-    Backoff,
-    began,
-    begun,
-    ended,
-    failed_to_start,
-    lost,
-    restarted,
-)
+from qoslet.core.workload.life import Backoff, began, begun, ended, failed_to_start, lost, restarted
 from qoslet.core.workload.lifecycle import Ending, actions, next_due
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
@@ -34,7 +27,7 @@ from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, ad
 from qoslet.host.keeper.ending_scopes import PendingCgroup
 from qoslet.host.keeper.hooks import KeeperHooks
 from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
-from qoslet.host.keeper.pod import ProcessPod, ask_to_end, check_pod, kill_container
+from qoslet.host.keeper.pod import ProcessPod, Turn, ask_to_end, check_pod, kill_container
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
 
@@ -72,6 +65,7 @@ class ProcessRuntime:
         self._pods: dict[str, ProcessPod] = {}
         self._watch = ExitWatch(logs.rate, clock)
         self._timers: list[tuple[float, str]] = []
+        self._turn = Turn(clock)
         self._changed: dict[str, None] = {}
         self._unsaved: dict[str, None] = {}
         self._states: tuple[ContainerState, ...] | None = None
@@ -150,8 +144,9 @@ class ProcessRuntime:
             due = self._pods.get(uid)
             if due is not None and due.wake == when:
                 self._tick(due)
-        for changed in (*self._probes.poll(self._pods), *self._hooks.poll(self._pods)):
-            self._tick(changed)
+        asked = (*self._probes.poll(self._pods), *self._hooks.poll(self._pods))
+        for pod in chain(asked, self._turn.waiting(self._pods)):
+            self._tick(pod)
         if self._adopts:
             runs = (one for pod in self._pods.values() for one in pod.running.values())
             collect(runs, self._probes.pids | self._hooks.pids)
@@ -230,8 +225,8 @@ class ProcessRuntime:
     def wait(self) -> float | None:
         """Seconds until ``poll`` has something to do without any event; None for never."""
         first = self._timers[0][0] if self._timers else None
-        asked = (first, self._watch.resume(), self._probes.next_at(), self._hooks.next_at())
-        times = [at for at in asked if at is not None]
+        parts = (self._watch.resume(), self._probes.next_at(), self._hooks.next_at())
+        times = [at for at in (first, *parts, self._turn.next_at()) if at is not None]
         return max(0.0, min(times) - self._clock()) if times else None
 
     def close(self) -> None:
@@ -279,12 +274,11 @@ class ProcessRuntime:
         for name, one in list(pod.running.items()):
             self._carry_on(pod, name, one)
         for _ in range(2 * len(pod.spec.launches) + 1):
-            due = [
-                action
-                for action in actions(pod.spec, pod.lives, self._clock(), pod.ending)
-                if action.verb != "kill" or not pod.running[action.name].killed
-            ]
-            for action in due:
+            due = False
+            for action in actions(pod.spec, pod.lives, self._clock(), pod.ending):
+                if not self._turn.allows(pod, action):
+                    continue
+                due = True
                 if action.verb == "start":
                     self._start(pod, pod.launch(action.name))
                 elif action.verb == "signal":
