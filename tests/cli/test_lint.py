@@ -109,6 +109,15 @@ def test_a_finding_is_suppressed_with_a_reason(
     assert {"QL005", "QL022"} <= {one["id"] for one in found}
 
 
+def test_an_annotation_beside_the_template_is_no_suppression(tmp_path: Path) -> None:
+    ignored = 'metadata: {name: web, annotations: {qoslet.dev/lint-ignore: "QL005: a farm"}}'
+    whole = PATCH % ", image: x"
+    (tmp_path / "web.yaml").write_text(whole.replace("metadata: {name: web}", ignored, 1))
+    found = findings(tmp_path, "web.yaml", code=1)
+    assert ids(found) == ["QL000", "QL005", "QL022", "QL023"]
+    assert "pods get the annotations of their template" in found[0]["message"]
+
+
 def test_the_annotation_is_known_to_other_commands(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')
     _, _, *node = write(tmp_path)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.api.loaded import Loaded
 
-_ANY_NODE = b"""\
+ANY_NODE = b"""\
 apiVersion: qoslet/v1
 kind: Node
 os: linux
@@ -38,7 +38,7 @@ def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
         hint = "qoslet lint chart/, helm template . | qoslet lint -, or --node kubelet.yaml"
         raise BadInput("nothing to look at", where="-f", hint=hint)
     severities = _severities(args.config) if args.config else {}
-    texts = () if args.node else (("any node", _ANY_NODE),)
+    texts = () if args.node else (("any node", ANY_NODE),)
     faults: list[BadInput] = []
     try:
         node, _ = load_node(args.node, flags_of(args), texts=texts)

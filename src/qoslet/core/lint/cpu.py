@@ -8,8 +8,8 @@ from qoslet.core.api.pod import Container
 from qoslet.core.lint.rule import LintPlace, NodeSubject, PodSubject, Text, node_rule, pod_rule
 from qoslet.core.quantity import ZERO, canonical
 
-_FLOOR = 10
-"""Millicores of the least quota that the kernel takes: 1 ms in each 100 ms."""
+_LEAST_QUOTA = 1_000_000
+"""The least quota that a kubelet writes, 1000 us, in thousandths: divided by a period it is millicores."""
 _MANY = 64_000
 _TINY = 100
 
@@ -22,21 +22,34 @@ def _limit(container: Container) -> int:
     return container.resources.limits.get("cpu", ZERO).milli
 
 
+def _floor(subject: PodSubject) -> float:
+    """Millicores of the least quota on that node."""
+    return _LEAST_QUOTA / subject.policy.period_us
+
+
+def _limited(subject: PodSubject) -> Iterator[tuple[Container, int]]:
+    """The containers with a CPU limit that becomes a quota, and its millicores."""
+    if subject.policy.node.kubelet.cpu_cfs_quota:
+        yield from ((one, _limit(one)) for one in subject.pod.containers if _limit(one))
+
+
 @pod_rule(
     "QL001",
     "warning",
     Text(
         "a CPU limit below the least quota",
-        "The kubelet writes no quota below 1000 us, so a limit below 10m becomes 10m.",
+        "The kubelet writes no quota below 1000 us, so with its usual period of 100 ms a limit below "
+        "10m becomes 10m.",
         "Write at least 10m, or leave the limit out.",
         "kubelet MilliCPUToQuota (minQuotaPeriod)",
     ),
 )
 def quota_floor(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits that the kubelet raises."""
-    for one in subject.pod.containers:
-        if 0 < _limit(one) < _FLOOR:
-            text = f"the limit {_shown(one, 'limits')} becomes {_FLOOR}m"
+    floor = _floor(subject)
+    for one, limit in _limited(subject):
+        if limit < floor:
+            text = f"the limit {_shown(one, 'limits')} becomes {floor:.4g}m"
             yield LintPlace(f"{one.field}.resources.limits.cpu", text, one.name)
 
 
@@ -74,10 +87,11 @@ def weight_floor(subject: PodSubject) -> Iterator[LintPlace]:
 )
 def tiny_limit(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits below 100m."""
-    for one in subject.pod.containers:
-        if _FLOOR <= _limit(one) < _TINY:
-            milliseconds = _limit(one) / 10
-            text = f"{_shown(one, 'limits')} is {milliseconds:g} ms of CPU in each 100 ms"
+    floor, period = _floor(subject), subject.policy.period_us / 1000
+    for one, limit in _limited(subject):
+        if floor <= limit < _TINY:
+            quota = limit * period / 1000
+            text = f"{_shown(one, 'limits')} is {quota:.4g} ms of CPU in each {period:g} ms"
             yield LintPlace(f"{one.field}.resources.limits.cpu", text, one.name)
 
 

@@ -126,7 +126,11 @@ def _of_node(plan: Plan, where: str, active: Sequence[LintRule]) -> Iterator[Lin
     for rule in active:
         if rule.node is not None and plan.node.os == "linux":
             for place in rule.node(subject):
-                yield _finding(rule, place, where, None)
+                found = _finding(rule, place, where, None)
+                # the document that says it, where one does
+                said = plan.node.origins.get(place.field, "")
+                given = said.endswith(f": {place.field}")
+                yield replace(found, where=said) if given else found
 
 
 def _of_pod(
@@ -140,6 +144,7 @@ def _of_pod(
     annotations = meta.get("annotations") if isinstance(meta, Mapping) else None
     text = annotations.get(LINT_IGNORE, "") if isinstance(annotations, Mapping) else ""
     reasons, wrong = _suppressed(str(text)) if text else ({}, [])
+    wrong += [(one.message, one.hint) for one in pod.memory.findings if one.key == LINT_IGNORE]
     for message, hint in wrong:
         field = f"metadata.annotations[{LINT_IGNORE}]"
         where = f"{pod.where}: {field}"

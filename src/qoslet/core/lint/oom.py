@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from qoslet.core.api.pod import Container, Pod
+from qoslet.core.api.pod import Container, Pod, Quantities, Resources
 from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.quantity import ZERO
 
@@ -112,8 +112,9 @@ def starved_probe(subject: PodSubject) -> Iterator[LintPlace]:
     """Exec liveness and startup probes with a second of time and hardly any CPU."""
     for one in subject.regular:
         raw = subject.raw(one)
-        request = one.resources.requests.get("cpu", ZERO).milli
-        limit = one.resources.limits.get("cpu", ZERO).milli
+        request, limit = _cpu(subject, one, "requests"), _cpu(subject, one, "limits")
+        if not subject.policy.node.kubelet.cpu_cfs_quota:
+            limit = 0
         if request >= 50 and not 0 < limit < 100:
             continue
         for name in ("livenessProbe", "startupProbe"):
@@ -125,6 +126,18 @@ def starved_probe(subject: PodSubject) -> Iterator[LintPlace]:
             ):
                 text = f"has 1 s, and the container {_little(request, limit)}"
                 yield LintPlace(f"{one.field}.{name}.timeoutSeconds", text, one.name)
+
+
+def _cpu(subject: PodSubject, container: Container, kind: str) -> int:
+    """Millicores of a container, or those of its pod where no container has any of its own."""
+    whole = subject.pod.resources
+    shared = whole is not None and not any(_milli(one.resources, kind) for one in subject.regular)
+    return _milli(whole if whole is not None and shared else container.resources, kind)
+
+
+def _milli(resources: Resources, kind: str) -> int:
+    amounts: Quantities = getattr(resources, kind)
+    return amounts.get("cpu", ZERO).milli
 
 
 def _little(request: int, limit: int) -> str:

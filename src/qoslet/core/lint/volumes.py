@@ -18,13 +18,13 @@ def _memory_volumes(subject: PodSubject) -> Iterator[tuple[int, str, Mapping[str
             yield index, str(volume.get("name")), source
 
 
-def _users(subject: PodSubject, volume: str) -> list[Container]:
-    """The containers that mount a volume."""
+def _writers(subject: PodSubject, volume: str) -> list[Container]:
+    """The containers that may write to a volume: a page of it counts where it was written first."""
     return [
         one
         for one in subject.pod.containers
         if any(
-            isinstance(mount, dict) and mount.get("name") == volume
+            isinstance(mount, dict) and mount.get("name") == volume and not mount.get("readOnly")
             for mount in subject.raw(one).get("volumeMounts") or ()
         )
     ]
@@ -46,16 +46,19 @@ def _size_limit(source: Mapping[str, Any]) -> Quantity | None:
         "Its files are the container's memory; with neither sizeLimit nor a memory limit they may "
         "take the node's.",
         "Set sizeLimit, and a memory limit above it.",
-        "Kubernetes: emptyDir; cgroup-v2 memory: tmpfs is charged",
+        "Kubernetes: emptyDir; kubelet calculateEmptyDirMemorySize; cgroup-v2 memory: tmpfs is charged",
         missing=True,
     ),
 )
 def unlimited(subject: PodSubject) -> Iterator[LintPlace]:
-    """Volumes in memory without any bound."""
+    """Volumes in memory without any bound: a limit of the pod is one, also of the volume's size."""
+    whole = subject.pod.resources
+    if whole is not None and "memory" in whole.limits:
+        return
     for index, name, source in _memory_volumes(subject):
         free = [
             one
-            for one in _users(subject, name)
+            for one in _writers(subject, name)
             if not one.resources.limits.get("memory", ZERO).value
         ]
         if _size_limit(source) is None and free:
@@ -78,7 +81,7 @@ def beyond_limit(subject: PodSubject) -> Iterator[LintPlace]:
     """Volumes in memory that cannot be filled."""
     for index, name, source in _memory_volumes(subject):
         size = _size_limit(source)
-        for one in _users(subject, name) if size is not None else ():
+        for one in _writers(subject, name) if size is not None else ():
             limit = one.resources.limits.get("memory", ZERO)
             if size is not None and 0 < limit.value <= size.value:
                 text = f"sizeLimit {canonical(size)} is not below {one.name}'s memory limit {canonical(limit)}"
