@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -189,6 +190,23 @@ def test_sarif_names_rules_files_and_suppressions(tmp_path: Path) -> None:
     place = results["QL022"]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert (place, results["QL022"]["level"]) == ("web.yaml", "warning")
     assert len(log["tool"]["driver"]["rules"]) >= 40
+
+
+def test_sarif_names_files_by_relative_references(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 70) / ("e" * 70)
+    folder.mkdir(parents=True)
+    name = f"{'d' * 70}/{'e' * 70}/a: b #1 50%.yaml"
+    (tmp_path / name).write_text(POD % "")
+    _, _, *node = write(tmp_path)
+    done = run("lint", name, *node, "-o", "sarif", folder=tmp_path)
+    (log,) = json.loads(done.stdout)["runs"]
+    places = {
+        one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in log["results"]
+    }
+    files = {unquote(place) for place in places}
+    assert name in files
+    assert not [place for place in places if set(place) & set(" :#?")]
+    assert all((tmp_path / file).is_file() for file in files)
 
 
 def test_junit_counts_failures_and_skips(tmp_path: Path) -> None:

@@ -224,6 +224,9 @@ SHOWN_MAX = 120
 """Characters of a text that ``shown`` leaves as they are."""
 
 
+_PATH_MAX = 4096
+
+
 def shown(text: str, limit: int = SHOWN_MAX) -> str:
     """``text`` as it may reach a terminal: no control character, bounded in length."""
     if len(text) > limit:
@@ -233,6 +236,11 @@ def shown(text: str, limit: int = SHOWN_MAX) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def shown_path(path: str) -> str:
+    """The same of a path, whole: people and programs open it."""
+    return shown(path, _PATH_MAX)
 
 
 def encode_json(value: object) -> bytes:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from qoslet.core.api.schema import shown
+from qoslet.core.api.schema import shown, shown_path
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.manifests import check_file, open_file, unreadable
 
@@ -37,7 +37,9 @@ def files_of(paths: Sequence[str], recursive: bool = False) -> list[str]:
         below = sorted(_below(path, recursive))
         if not below:
             message = "has no *.json, *.yaml, *.yml (also .gz, .zst) and no bundle"
-            raise BadInput(message, where=shown(path), hint="-R also reads the directories below")
+            raise BadInput(
+                message, where=shown_path(path), hint="-R also reads the directories below"
+            )
         found += below
     return found
 
@@ -62,7 +64,7 @@ class FileStream:
     stream; ``position`` how much of it was read."""
 
     def __init__(self, path: str) -> None:
-        self.name = "stdin" if path == "-" else shown(path)
+        self.name = "stdin" if path == "-" else shown_path(path)
         self.position = 0
         self._file = _opened(path)
         mode = os.fstat(self._file.fileno())

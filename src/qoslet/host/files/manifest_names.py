@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from qoslet.core.api.schema import shown
+from qoslet.core.api.schema import shown, shown_path
 
 CHART_FILE = "Chart.yaml"
 """The file that makes a directory a Helm chart."""
@@ -95,9 +95,9 @@ def searched(paths: Sequence[str], recursive: bool = False) -> tuple[list[str], 
         if path == "-":
             files.append("stdin")
         elif not os.path.isdir(path):
-            files.append(shown(path))
+            files.append(shown_path(path))
         elif found := list(_files(path, recursive)):
-            files += [shown(name) for name in found]
+            files += [shown_path(name) for name in found]
         else:
             bare.append(_without_manifests(path, recursive))
     return files, bare

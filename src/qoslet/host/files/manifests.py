@@ -22,7 +22,7 @@ from msgspec import UNSET
 from qoslet.core.api.documents import Document, Text, json_documents, plain_value, value_document
 from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Loaded, Options, pods_from
-from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.core.api.schema import DECODE_ERRORS, shown, shown_path
 from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files.bounds import READ_ONCE, FileLimits, too_many
 from qoslet.host.files.encoding import encoding_fault
@@ -75,7 +75,7 @@ def values_of(path: str, *, stdin: IO[bytes] | None = None) -> list[tuple[str, A
             raise BadInputs([document])
         found.append((document.where, plain_value(document.data, document.where)))
     if not found:
-        raise BadInputs([BadInput("contains no document", where=shown(path))])
+        raise BadInputs([BadInput("contains no document", where=shown_path(path))])
     return found
 
 
@@ -170,7 +170,7 @@ def _directory_documents(
         if CHART_FILE in names:
             from qoslet.core.api.input.unrendered import chart_fault
 
-            raise chart_fault(shown(path))
+            raise chart_fault(shown_path(path))
     except BadInput as fault:
         yield fault
         return
@@ -201,7 +201,7 @@ def _file_documents(
     except (OSError, ValueError) as error:
         yield unreadable(path, error)
         return
-    yield from text_documents(data, shown(path), bounds)
+    yield from text_documents(data, shown_path(path), bounds)
 
 
 def unreadable(path: str, error: Exception) -> BadInput:
@@ -209,10 +209,10 @@ def unreadable(path: str, error: Exception) -> BadInput:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):
             hint = "fix or remove the link"
-            return BadInput("is a dangling link", where=shown(path), hint=hint)
-        return BadInput("does not exist", where=shown(path), hint="check the path")
+            return BadInput("is a dangling link", where=shown_path(path), hint=hint)
+        return BadInput("does not exist", where=shown_path(path), hint="check the path")
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return BadInput(f"cannot be read: {shown(reason or 'unknown error')}", where=shown(path))
+    return BadInput(f"cannot be read: {shown(reason or 'unknown error')}", where=shown_path(path))
 
 
 _KINDS = (
@@ -254,7 +254,7 @@ def check_file(path: str, mode: int, hint: str = _INPUTS) -> None:
     """Raise BadInput for what is no regular file."""
     for test, called in _KINDS:
         if test(mode):
-            raise BadInput(f"is {called}", where=shown(path), hint=hint)
+            raise BadInput(f"is {called}", where=shown_path(path), hint=hint)
 
 
 def _content(fd: int, size: int) -> Text:

@@ -64,7 +64,7 @@ def _result(one: LintFinding) -> Document:
     }
     if file:
         location["physicalLocation"] = {
-            "artifactLocation": {"uri": printable(file)},
+            "artifactLocation": {"uri": _uri(file)},
             "region": {"startLine": 1},
         }
     row: Document = {
@@ -80,10 +80,24 @@ def _result(one: LintFinding) -> Document:
     return row
 
 
+def _uri(file: str) -> str:
+    """A path as the relative reference that SARIF wants."""
+    # imported for this one format
+    from urllib.parse import quote
+
+    # a colon in the first part would end a scheme
+    return quote(file, safe="/", errors="surrogatepass")
+
+
 def file_of(finding: LintFinding) -> str:
-    """The file that a finding is in; empty for standard input."""
-    name = finding.where.partition(": ")[0]
-    return "" if name == "stdin" else name
+    """The file that a finding is in; empty for standard input. Of a node that several files describe,
+    it is the first."""
+    if finding.pod is None:
+        name = finding.where.partition(": ")[0].partition(", ")[0]
+    else:
+        # what stands behind the last colon is the object, or its number; a name may have colons
+        name = finding.pod.where.rpartition(": ")[0].partition(": document ")[0]
+    return "" if name in ("stdin", "-") else name
 
 
 def junit_document(report: LintReport) -> bytes:
