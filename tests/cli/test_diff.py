@@ -75,6 +75,15 @@ def test_a_gate_is_switched_on_beside_the_others(tmp_path: Path) -> None:
     assert {"memory.high"} == {row["file"] for row in rows if row["severity"] == "warning"}
 
 
+def test_a_gate_is_switched_on_beside_those_of_the_other_side(tmp_path: Path) -> None:
+    write(tmp_path)
+    options = ("-f", "pods.yaml", "--node", "node.yaml", "--feature-gates", "MemoryQoS=false")
+    to = ("--rehearse", "memory-qos", "--to", "feature-gates=NodeSwap=true")
+    done = run("diff", *options, *to, "-o", "json", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "memory.high" in {row["file"] for row in json.loads(done.stdout)["changes"]}
+
+
 def test_an_option_is_replaced_and_an_empty_one_unset(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text(KUBELET.replace("1024", "99"))
     options = ["--to", "node=node.yaml", "--to", "node=other.yaml"]
@@ -120,6 +129,20 @@ def test_a_gate(tmp_path: Path, allow: str, arguments: tuple[str, ...], code: in
         (("--to", "output=json"), "unknown option 'output'"),
         (("--to", "kubernetes=9.9"), "9.9"),
         (("--to", "kubernetes=1.36", "--to", "kubernetes=1.37"), "kubernetes is given twice"),
+        (("--to", "kubernetes=1.36", "--to=--kubernetes=1.37"), "kubernetes is given twice"),
+        (
+            ("--to", "qos-reserved=memory=1%", "--to", "qos-reserve-requests=memory=2%"),
+            "given twice",
+        ),
+        (("--to", "node=node.yaml", "--to", "node="), "node is given twice"),
+        (
+            ("--rehearse", "1.36-to-1.37", "--to", "kubernetes=1.35"),
+            "gives --kubernetes another value than --to kubernetes=1.35",
+        ),
+        (
+            ("--rehearse", "memory-qos", "--to", "feature-gates=MemoryQoS=false"),
+            "gives --feature-gates another value",
+        ),
         (("--to", "expand=maybe"), "expand is true or false"),
         (("--to", "resources=some"), "invalid choice: 'some'"),
         (("--to", "filename=absent.yaml"), "absent.yaml"),

@@ -69,37 +69,57 @@ def _both(
 
 def _texts(args: argparse.Namespace) -> tuple[Texts, Texts]:
     """What is given for each side. Raises BadInput."""
+    given = _given(args.to)
     before: dict[str, list[str]] = {}
-    after: dict[str, list[str]] = {}
-    gates = args.feature_gates or ""
+    after: dict[str, list[str]] = dict(given)
+    gates = given.get("feature-gates", [args.feature_gates or ""])[0]
     for name in args.rehearse:
         found = rehearsal(name)
         for options, side in ((found.before, before), (found.after, after)):
             for key, value in options.items():
                 if side.setdefault(key, [value]) != [value]:
-                    message = f"gives --{key} another value than a rehearsal before it"
-                    raise BadInput(message, where=f"--rehearse {name}", hint="run diff for each")
+                    raise _contradiction(name, key, given if side is after else {})
         for gate, on in found.gates.items():
-            gates = ",".join(filter(None, (_without(gates, gate), f"{gate}={str(on).lower()}")))
+            wanted = str(on).lower()
+            if "feature-gates" in given and _value_of(gates, gate) not in (None, wanted):
+                raise _contradiction(name, "feature-gates", given)
+            gates = ",".join(filter(None, (_without(gates, gate), f"{gate}={wanted}")))
             after["feature-gates"] = [gates]
-    for key, value in map(_pair, args.to):
-        given = after.setdefault(key, [])
-        if key in _given_twice(args.to) and key not in ("node", "filename"):
-            raise BadInput(f"{key} is given twice", where="--to", hint="give it once")
-        after[key] = [*given, value] if key in ("node", "filename") else [value]
     if not after:
         hint = "--to kubernetes=1.37, or --rehearse memory-qos"
         raise BadInput("nothing differs on the other side", where="--to", hint=hint)
     return before, after
 
 
-def _given_twice(given: Iterable[str]) -> set[str]:
-    keys = [one.partition("=")[0] for one in given]
-    return {key for key in keys if keys.count(key) > 1}
+def _given(texts: Iterable[str]) -> Texts:
+    """The values of ``--to`` by option. Raises BadInput for an option that has one and is given two."""
+    found: dict[str, list[str]] = {}
+    for key, value in map(_pair, texts):
+        values = found.setdefault(key, [])
+        values.append(value)
+        if len(values) > 1 and (key not in ("node", "filename") or "" in values):
+            raise BadInput(f"{key} is given twice", where="--to", hint="give it once")
+    return found
+
+
+def _contradiction(name: str, key: str, given: Texts) -> BadInput:
+    """The fault of a rehearsal that sets an option to another value than what came before it."""
+    if key in given:
+        message = f"gives --{key} another value than --to {key}={given[key][0]}"
+        return BadInput(message, where=f"--rehearse {name}", hint="leave one of them out")
+    message = f"gives --{key} another value than a rehearsal before it"
+    return BadInput(message, where=f"--rehearse {name}", hint="run diff for each")
+
+
+def _value_of(gates: str, gate: str) -> str | None:
+    """What a list of feature gates gives one of them; None where it does not name it."""
+    pairs = (one.partition("=") for one in gates.split(","))
+    return next((value.strip().lower() for name, _, value in pairs if name.strip() == gate), None)
 
 
 def _without(gates: str, gate: str) -> str:
-    return ",".join(one for one in gates.split(",") if one and one.partition("=")[0] != gate)
+    parts = (one.strip() for one in gates.split(","))
+    return ",".join(one for one in parts if one and one.partition("=")[0].strip() != gate)
 
 
 def _pair(text: str) -> tuple[str, str]:
