@@ -225,7 +225,7 @@ def test_how_many_more_fit(tmp_path: Path) -> None:
 
 
 FITS: list[tuple[str, dict[str, Any], dict[str, tuple[int, str]], list[str]]] = [
-    ("Pod", {}, {"a": (8, "cpu"), "b": (8, "cpu"), "off": (0, "unschedulable")}, []),
+    ("Pod", {}, {"a": (8, "cpu"), "b": (0, "taints"), "off": (0, "unschedulable")}, []),
     (
         "Pod",
         {"nodeSelector": {"pool": "gpu"}, "affinity": {"nodeAffinity": {}}},
@@ -235,12 +235,16 @@ FITS: list[tuple[str, dict[str, Any], dict[str, tuple[int, str]], list[str]]] = 
     (
         "DaemonSet",
         {},
-        {"a": (1, "daemonSet"), "b": (1, "daemonSet"), "off": (1, "daemonSet")},
+        {"a": (1, "daemonSet"), "b": (0, "taints"), "off": (1, "daemonSet")},
         [],
     ),
     (
         "Pod",
-        {"hostNetwork": True, "volumes": [{"name": "v", "persistentVolumeClaim": {}}]},
+        {
+            "hostNetwork": True,
+            "volumes": [{"name": "v", "persistentVolumeClaim": {}}],
+            "tolerations": [{"key": "k"}],
+        },
         {"a": (1, "hostPort"), "b": (1, "hostPort"), "off": (0, "unschedulable")},
         ["volumes"],
     ),
@@ -275,7 +279,7 @@ def test_what_limits_a_pod_to_nodes_counts_or_is_named(
     found = fleet(tmp_path, "-", "--fit", "more.json", stdin=text_of(nodes))
     fits = {one["name"]: tuple(one["fit"].values()) for one in found["nodes"]}
     assert fits == wanted
-    assert found["totals"]["fit"]["notConsidered"] == [*ignored, "taints"]
+    assert found["totals"]["fit"]["notConsidered"] == ignored
 
 
 def test_bundles_bring_their_configuration(tmp_path: Path) -> None:
@@ -286,6 +290,17 @@ def test_bundles_bring_their_configuration(tmp_path: Path) -> None:
     assert len(found["nodes"]) == 2
     assert found["nodes"][1]["hierarchy"] == "v1"
     assert found["nodes"][1]["pods"] > 0
+
+
+def test_what_a_bundle_does_not_tell_refuses_no_pod(tmp_path: Path) -> None:
+    """It holds neither labels nor taints."""
+    (tmp_path / "pod.yaml").write_text(
+        f"{MORE}  nodeSelector: {{pool: gpu}}\n".replace("1Gi", "1Mi")
+    )
+    path = str(BUNDLES / "kubelet-containerd-v1.tar.gz")
+    found = fleet(tmp_path, path, "--fit", "pod.yaml")
+    assert found["nodes"][0]["fit"]["bindingResource"] == "cpu"
+    assert found["totals"]["fit"]["notConsidered"] == ["nodeSelector", "taints"]
 
 
 @pytest.mark.parametrize(

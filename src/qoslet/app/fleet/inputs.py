@@ -140,7 +140,7 @@ def read_bundle(path: str, chosen: Configured) -> tuple[BundledNode, list[Pod]]:
     ]
     node, problems = found[0]
     loaded = bundle.pods(Options(node_name=node.name))
-    row = NodeRow(node.name or path, f"{path}: Node {node.name}", b"{}", {})
+    row = NodeRow(node.name or path, f"{path}: Node {node.name}", b"{}", {}, bundled=True)
     told = (*problems, *loaded.problems)
     return BundledNode(row, tuple(one for one, _ in found), told), list(loaded.pods)
 

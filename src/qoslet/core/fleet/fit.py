@@ -1,8 +1,8 @@
 """How many more of a pod a node takes, as the scheduler counts: requests against allocatable.
 
-Source: kube-scheduler NodeResourcesFit (fit.go fitsRequest), NodeAffinity (nodeSelector), NodePorts;
-DaemonSet controller (one pod a node, cordoned ones too). What else limits where a pod runs is
-named, not considered.
+Source: kube-scheduler NodeResourcesFit (fit.go fitsRequest), NodeAffinity (nodeSelector), NodePorts,
+TaintToleration, NodeUnschedulable; core/v1 Toleration.ToleratesTaint; DaemonSet controller (one pod a
+node, AddOrUpdateDaemonPodTolerations). What else limits where a pod runs is named, not considered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.outcome import Amounts, NodeOutcome, NodePlanner, amounts
-from qoslet.core.fleet.read import NodeRow
+from qoslet.core.fleet.read import NodeRow, Taint
 from qoslet.core.resources.admission import supports_os
 
 UNSCHEDULABLE = "unschedulable"
@@ -28,16 +28,50 @@ DAEMON_SET = "daemonSet"
 HOST_PORT = "hostPort"
 """What binds where a pod takes a port of the node: two of them cannot."""
 TAINTS = "taints"
+"""What binds on a node with a taint that the pod does not tolerate."""
 
 _LIMITING = ("affinity", "topologySpreadConstraints", "resourceClaims", "runtimeClassName")
 
 
+_CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_REPELLING = ("NoSchedule", "NoExecute")
+_OF_DAEMONS = {
+    "node.kubernetes.io/not-ready": "NoExecute",
+    "node.kubernetes.io/unreachable": "NoExecute",
+    "node.kubernetes.io/disk-pressure": "NoSchedule",
+    "node.kubernetes.io/memory-pressure": "NoSchedule",
+    "node.kubernetes.io/pid-pressure": "NoSchedule",
+    _CORDON.key: "NoSchedule",
+}
+_OF_DAEMONS_IN_HOST_NETWORK = {"node.kubernetes.io/network-unavailable": "NoSchedule"}
+"""What every pod of a DaemonSet tolerates."""
+
+
+class Toleration(Struct, frozen=True, gc=False):
+    """core/v1 Toleration; what is empty matches all."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the pod may run in spite of a taint."""
+        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
+            return False
+        return self.operator == "Exists" or (
+            self.operator in ("", "Equal") and self.value == taint.value
+        )
+
+
 class FitRequest(Struct, frozen=True):
-    """The pod that is to fit, the labels that its nodes need, what else allows only one of it on a
-    node, and the fields of its spec that limit where it runs and are not considered."""
+    """The pod that is to fit, the labels that its nodes need, the taints that it tolerates, what else
+    allows only one of it on a node, and the fields of its spec that limit where it runs and are not
+    considered."""
 
     pod: Pod
     labels: Mapping[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
     single: str = ""
     ignored: tuple[str, ...] = ()
 
@@ -47,14 +81,30 @@ def fit_request(pod: Pod, spec: Mapping[str, Any]) -> FitRequest:
     selector = spec.get("nodeSelector")
     labels = {str(key): str(value) for key, value in selector.items()} if selector else {}
     single = HOST_PORT if any(_host_ports(spec)) else ""
-    if pod.controller is not None and pod.controller[0] == "DaemonSet":
+    is_daemon = pod.controller is not None and pod.controller[0] == "DaemonSet"
+    if is_daemon:
         single = DAEMON_SET
-    return FitRequest(pod, labels, single, tuple(_ignored(spec)))
+    tolerations = tuple(_tolerations(spec, is_daemon))
+    return FitRequest(pod, labels, tolerations, single, tuple(_ignored(spec)))
+
+
+def _tolerations(spec: Mapping[str, Any], is_daemon: bool) -> Iterator[Toleration]:
+    """Those of the pod, and those that the controller of a DaemonSet adds."""
+    for one in spec.get("tolerations") or ():
+        if isinstance(one, dict):
+            yield Toleration(*[str(one.get(name) or "") for name in Toleration.__struct_fields__])
+    if is_daemon:
+        added = _OF_DAEMONS | (_OF_DAEMONS_IN_HOST_NETWORK if spec.get("hostNetwork") else {})
+        for key, effect in added.items():
+            yield Toleration(key, "Exists", "", effect)
 
 
 def _host_ports(spec: Mapping[str, Any]) -> Iterator[int]:
-    """The ports of the node that a pod takes."""
-    for container in spec.get("containers") or ():
+    """The ports of the node that a pod takes while it runs."""
+    sidecars = (
+        one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"
+    )
+    for container in (*sidecars, *(spec.get("containers") or ())):
         for port in container.get("ports") or ():
             # in the node's network a container's port is one of the node
             found = port.get("hostPort") or (spec.get("hostNetwork") and port.get("containerPort"))
@@ -107,12 +157,19 @@ class Fitter:
     def _refused(self, row: NodeRow) -> str:
         """Why the node takes none, whatever room it has; empty where it takes some."""
         request = self._request
-        if row.unschedulable and request.single != DAEMON_SET:
+        if row.unschedulable and not self._tolerates(_CORDON):
             return UNSCHEDULABLE
         if not self._suits:
             return SYSTEM
-        fits = all(row.labels.get(key) == value for key, value in request.labels.items())
-        return "" if fits else SELECTOR
+        if row.bundled:
+            return ""
+        if any(row.labels.get(key) != value for key, value in request.labels.items()):
+            return SELECTOR
+        repelling = (one for one in row.taints if one.effect in _REPELLING)
+        return "" if all(map(self._tolerates, repelling)) else TAINTS
+
+    def _tolerates(self, taint: Taint) -> bool:
+        return any(one.tolerates(taint) for one in self._request.tolerations)
 
 
 def schedulable(planner: NodePlanner) -> Amounts:

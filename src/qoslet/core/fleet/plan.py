@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.fleet.change import NodeChange
 from qoslet.core.fleet.cluster import Cluster
-from qoslet.core.fleet.fit import TAINTS, Fit, FitRequest, Fitter
+from qoslet.core.fleet.fit import SELECTOR, TAINTS, Fit, FitRequest, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
@@ -196,8 +196,8 @@ def _counted(outcome: NodeOutcome) -> NodeOutcome:
 
 def _ignored(cluster: Cluster, fit: FitRequest) -> tuple[str, ...]:
     """What is not considered of the pod and of the nodes."""
-    tainted = any(row.tainted for row in cluster.nodes.values())
-    return (*fit.ignored, *((TAINTS,) if tainted else ()))
+    unknown = ((SELECTOR,) if fit.labels else ()) + (TAINTS,) if cluster.bundled else ()
+    return (*fit.ignored, *unknown)
 
 
 def _input_rows(cluster: Cluster) -> Iterator[tuple[Problem, str | None]]:

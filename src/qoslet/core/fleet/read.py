@@ -21,6 +21,14 @@ from qoslet.core.problem import Problem, ProblemCode
 _POD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"v1"\s*,\s*"kind"\s*:\s*"Pod"\s*,')
 
 
+class Taint(Struct, frozen=True, gc=False):
+    """core/v1 Taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
 class NodeRow(Struct, frozen=True, gc=False):
     """A node of the input. ``body`` is the part of its document that decides, as JSON; nodes with
     equal ones are equal but for their names. ``labels`` choose its configuration."""
@@ -30,7 +38,9 @@ class NodeRow(Struct, frozen=True, gc=False):
     body: bytes
     labels: dict[str, str]
     unschedulable: bool = False
-    tainted: bool = False
+    taints: tuple[Taint, ...] = ()
+    bundled: bool = False
+    """Whether labels and taints are not known: a bundle does not hold them."""
 
 
 class Rows(Struct, gc=False):
@@ -67,7 +77,7 @@ class _Status(Struct, gc=False, rename="camel"):
 
 
 class _Spec(Struct, gc=False):
-    taints: list[Raw] | None = None
+    taints: Any = None
     unschedulable: bool | None = None
 
 
@@ -160,7 +170,7 @@ class BatchReader:
                 body,
                 meta.labels or {},
                 bool(spec.unschedulable),
-                bool(spec.taints),
+                _taints(spec.taints),
             )
         )
 
@@ -209,6 +219,14 @@ class BatchReader:
             yield _broken(fault.where, fault.message, fault.hint)
 
 
+def _taints(given: Any) -> tuple[Taint, ...]:
+    """What keeps pods off a node, as far as it can be read."""
+    found = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return tuple(
+        Taint(*[str(one.get(name) or "") for name in ("key", "value", "effect")]) for one in found
+    )
+
+
 def _lenient(value: dict[str, Any]) -> _Node:
     """A node with a field of a wrong type; those that decide are checked where they are read."""
 
@@ -234,7 +252,9 @@ def _lenient(value: dict[str, Any]) -> _Node:
             )
         ]
     )
+    spec = value.get("spec")
     return _Node(
+        spec=_Spec(part(spec, "taints"), part(spec, "unschedulable") is True),
         metadata=Metadata(
             name=name if isinstance(name, str) else None,
             labels={k: v for k, v in labels.items() if isinstance(v, str)}
