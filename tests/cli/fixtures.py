@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+from qoslet.cli import main
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import NO_FLAGS, Flags
 from qoslet.core.plan.plan import plan
@@ -135,6 +138,16 @@ def run(
         text=True,
         timeout=60,
     )
+
+
+def answer(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process: an emulated CPU takes seconds to start a Python."""
+    written = io.BytesIO(), io.BytesIO()
+    out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in written)
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main.run(arguments)
+    texts = (one.getvalue().decode() for one in written)
+    return subprocess.CompletedProcess(arguments, code, *texts)
 
 
 def golden(name: str, text: str) -> None:

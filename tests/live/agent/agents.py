@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.agent.test_run import EMULATED, ENVIRONMENT, PATIENCE, Live, ended
+from tests.cli.fixtures import answer
+from tests.live.agent.test_run import EMULATED, PATIENCE, Live, ended
 
 SLOW = 5.0 if EMULATED else 1.0
 MIB = 1 << 20
@@ -74,9 +75,7 @@ class Agent(Live):
 
     def rows(self) -> list[dict[str, object]]:
         """The pods as ``qoslet ps`` tells them."""
-        done = subprocess.run(
-            self.verb("ps", "-o", "json"), env=ENVIRONMENT, capture_output=True, check=False
-        )
+        done = answer("ps", "-o", "json", "--cgroup-root", self.root)
         return list(json.loads(done.stdout)["items"]) if done.returncode == 0 else []
 
     def stop(self, run: subprocess.Popen[str], code: int = 0) -> str:

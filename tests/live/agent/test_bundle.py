@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qoslet.core.bundle.archive import unpack
+from tests.cli.fixtures import answer
 from tests.live.agent.agents import Agent, agent
-from tests.live.agent.test_run import ENVIRONMENT, PATIENCE
+from tests.live.agent.test_run import PATIENCE
 
 __all__ = ["agent"]
 
@@ -38,18 +38,16 @@ spec:
 
 
 def parts(agent: Agent, path: Path, *options: str) -> dict[str, bytes]:
-    command = agent.verb("bundle", "-o", str(path), *options)
-    subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=True, timeout=PATIENCE)
+    done = answer("bundle", "-o", str(path), *options, "--cgroup-root", agent.root)
+    assert done.returncode == 0, done.stderr
     assert path.stat().st_mode & 0o777 == 0o600
     return dict(unpack(path.read_bytes(), "b").parts)
 
 
 def planned(agent: Agent, *options: str, root: bool = False) -> dict[str, Any]:
-    command = agent.verb("plan", "-o", "json", *options)
-    command = command if root else command[:-2]
-    done = subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, check=True, timeout=PATIENCE
-    )
+    own = ("--cgroup-root", agent.root) if root else ()
+    done = answer("plan", "-o", "json", *options, *own)
+    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     found["node"]["probed"] = []
     del found["problems"]
@@ -99,11 +97,8 @@ def test_a_redacted_bundle_of_a_running_agent(agent: Agent, tmp_path: Path) -> N
 
 
 def audited(agent: Agent, *options: str) -> tuple[int, list[dict[str, Any]]]:
-    command = agent.verb("audit", "-o", "json", *options)
-    command = command[:-2] if "--bundle" in options else command
-    done = subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, check=False, timeout=PATIENCE
-    )
+    own = () if "--bundle" in options else ("--cgroup-root", agent.root)
+    done = answer("audit", "-o", "json", *options, *own)
     assert done.returncode in (0, 1), done.stderr
     found = json.loads(done.stdout)
     assert found["compared"] > 10

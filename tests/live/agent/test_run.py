@@ -18,6 +18,7 @@ import pytest
 
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.machine.probe import probe
+from tests.cli.fixtures import answer
 from tests.contract.drivers import mounts_of
 from tests.paths import REPO as ROOT
 
@@ -81,8 +82,7 @@ class Live:
 
     def summary(self) -> str:
         """The last turn in one sentence, as ``qoslet ps`` tells it; nothing if nobody answers."""
-        command = self.verb("ps", "-o", "json")
-        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False)
+        done = answer("ps", "-o", "json", "--cgroup-root", self.root)
         return json.loads(done.stdout)["summary"] if done.returncode == 0 else ""
 
     def groups(self) -> list[str]:

@@ -23,7 +23,7 @@ from qoslet.core.reconcile.restore import restore
 from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 from qoslet.host.state.folder import JOURNAL, STATE, escaped
 from qoslet.host.state.resume import open_journal
-from tests.cli.fixtures import run
+from tests.cli.fixtures import answer, run
 from tests.contract.drivers import real
 from tests.live.audit.kubelet_tree import KubeletTree
 
@@ -115,12 +115,12 @@ def test_it_repairs_beside_a_kubelet_and_release_undoes_it(
         for place in foreign:
             place.mkdir()
         audit = ["audit", *tree.options(tmp_path), "-o", "json"]
-        dry = run(*audit, "--fix", "--dry-run")
+        dry = answer(*audit, "--fix", "--dry-run")
         document = json.loads(dry.stdout)
         assert (dry.returncode, tree.texts()) == (1, spoiled), "a dry run changes nothing"
         assert (len(document["repair"]["commands"]), document["repair"]["steps"]) == (5, [])
         assert not tree.journal.exists()
-        done = run(*audit, "--fix")
+        done = answer(*audit, "--fix")
         document = json.loads(done.stdout)
         repaired = document["repair"]
         assert tree.texts() == planned, done.stderr
@@ -131,9 +131,9 @@ def test_it_repairs_beside_a_kubelet_and_release_undoes_it(
         assert [one["verdict"] for one in repaired["left"]] == ["foreign"]
         assert all(place.is_dir() for place in foreign)
         assert tree.journal.stat().st_mode & 0o777 == 0o600
-        other = run("apply", *tree.options(tmp_path)[:-1], tree.root)
+        other = answer("apply", *tree.options(tmp_path)[:-1], tree.root)
         assert other.returncode == 3, "no other command takes a kubelet's tree by that journal"
-        undone = run("release", "--cgroup-root", tree.root)
+        undone = answer("release", "--cgroup-root", tree.root)
         assert (undone.returncode, tree.texts()) == (0, spoiled), undone.stderr
         assert not tree.journal.exists()
         assert all(place.is_dir() for place in foreign)
@@ -149,7 +149,7 @@ def test_values_that_another_process_wrote_since_are_its_own(
         tree.spoil()
         tree.fix()
         tree.write(tree.root, "pids.max", "777")
-        left = run("release", "--cgroup-root", tree.root)
+        left = answer("release", "--cgroup-root", tree.root)
         assert left.returncode == 1
         assert "777" in left.stdout + left.stderr
         assert not tree.journal.exists(), "nothing of ours is left"
@@ -168,10 +168,10 @@ def test_a_damaged_journal_fails_each_release_until_it_is_removed(
         lines[number] = b"x" + lines[number][1:]
         tree.journal.write_bytes(b"".join(lines))
         release = ["release", "--cgroup-root", tree.root]
-        dry = run(*release, "--dry-run")
+        dry = answer(*release, "--dry-run")
         assert (dry.returncode, f"{tree.journal}: this journal was damaged" in dry.stderr) == (3, 1)
         kept = tree.journal.with_name("journal.damaged")
-        done = run(*release)
+        done = answer(*release)
         assert (done.returncode, f"{kept}: this journal was damaged" in done.stderr) == (3, True)
         after = tree.texts()
         restored = [name for name in spoiled if planned[name] != spoiled[name] == after[name]]
@@ -218,7 +218,7 @@ def test_a_crash_at_any_boundary_is_recovered(hierarchy: Hierarchy, tmp_path: Pa
 def test_two_at_once_and_nothing_to_do(hierarchy: Hierarchy, tmp_path: Path) -> None:
     with node(hierarchy, tmp_path) as tree:
         fix = ["audit", *tree.options(tmp_path), "--fix"]
-        clean = run(*fix)
+        clean = answer(*fix)
         assert clean.returncode == 0, clean.stdout + clean.stderr
         assert not tree.journal.parent.exists(), "nothing is locked or journalled for nothing"
         spoiled = tree.spoil()

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from qoslet.core.node.node import Hierarchy
-from tests.cli.fixtures import run
+from tests.cli.fixtures import answer, run
+from tests.live.agent.test_run import PATIENCE
 from tests.live.audit.test_fix import Node, node
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -40,11 +41,11 @@ class Agent:
             )
 
     def status(self) -> dict[str, Any]:
-        done = run("agent", "--status", "-o", "json", "--cgroup-root", self.tree.bench.root)
+        done = answer("agent", "--status", "-o", "json", "--cgroup-root", self.tree.bench.root)
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
     def until(
-        self, what: Callable[[dict[str, Any]], bool], seconds: float = 60.0
+        self, what: Callable[[dict[str, Any]], bool], seconds: float = 1.5 * PATIENCE
     ) -> dict[str, Any]:
         """The status once it is so."""
         end = time.monotonic() + seconds
@@ -161,14 +162,14 @@ def test_what_a_killed_agent_left_is_undone(hierarchy: Hierarchy, tmp_path: Path
                 *tree.options(tmp_path)[2:],
             )
             assert second.returncode == 3, second.stderr
-            fix = run("audit", *tree.options(tmp_path), "--fix")
+            fix = answer("audit", *tree.options(tmp_path), "--fix")
             assert fix.returncode == 3, "nobody else writes in its tree"
             beside.end(signal.SIGKILL)
         assert tree.texts() != spoiled
-        fix = run("audit", *tree.options(tmp_path), "--fix")
+        fix = answer("audit", *tree.options(tmp_path), "--fix")
         assert fix.returncode == 3
         assert "qoslet release" in fix.stderr
-        undone = run("release", "--cgroup-root", tree.root)
+        undone = answer("release", "--cgroup-root", tree.root)
         assert (undone.returncode, tree.texts()) == (0, spoiled), undone.stderr
         with agent(tree, tmp_path, *options) as beside:
             beside.until(written)
@@ -228,9 +229,9 @@ def test_a_tree_where_nothing_is_left_is_released_again_and_again(
     with node(hierarchy, tmp_path) as tree:
         spoiled, groups = tree.spoil(), tree.groups()
         for options in (["--dry-run"], [], []):
-            undone = run("release", "--cgroup-root", tree.root, *options)
+            undone = answer("release", "--cgroup-root", tree.root, *options)
             assert undone.returncode == 0, undone.stderr
             assert (tree.texts(), tree.groups()) == (spoiled, groups)
         assert not tree.journal.exists()
-        other = run("apply", *tree.options(tmp_path)[:-1], tree.root, "--dry-run")
+        other = answer("apply", *tree.options(tmp_path)[:-1], tree.root, "--dry-run")
         assert other.returncode == 3, "it is a kubelet's all the same"

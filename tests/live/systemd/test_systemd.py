@@ -21,6 +21,7 @@ from qoslet.core.cgroup.unit_properties import OOM_POLICY_SINCE
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.linux.openat import parent
+from tests.cli.fixtures import answer
 from tests.live.kernel.parity import QosTotals, check, plans
 from tests.live.systemd.slices import MIB, Live, good, inside, run, sets, until
 from tests.paths import REPO
@@ -300,8 +301,7 @@ def test_systemd_run_tells_an_oom_kill_and_starts_again(live: Live, tmp_path: Pa
     def again() -> bool:
         """Whether it was started again; what ``ps`` tells of it is kept."""
         assert begun.poll() is None, begun.communicate()
-        words = [sys.executable, "-m", "qoslet", "ps", "-o", "json", "--cgroup-root", live.name]
-        told = subprocess.run(words, capture_output=True, text=True, check=False, cwd=REPO)
+        told = answer("ps", "-o", "json", "--cgroup-root", live.name)
         pods = json.loads(told.stdout)["items"] if told.returncode == 0 else []
         last.update(*(one for pod in pods for one in pod["containers"]))
         return bool(last.get("restarts") and last["running"])
