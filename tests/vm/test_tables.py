@@ -200,6 +200,9 @@ def test_guests_leave_out_what_the_live_tests_of_the_machine_showed() -> None:
         return module in words if ALL[name].only else f"--ignore={module}" not in words
 
     assert [runs("bookworm", here, live) for live in ("", "v1", "v2")] == [True, False, True]
+    [blocks] = [word for word in ALL["bookworm"].suites(whole=False, live="v1") if "::" in word]
+    assert blocks.startswith("--deselect=tests/live/oci/test_convert.py::")
+    assert blocks not in ALL["bookworm"].suites(whole=False)
     assert [runs("trixie", here, live) for live in ("", "v1", "v2")] == [True, True, False]
     assert [runs("trixie-agent", alike, live) for live in ("", "v1", "v2")] == [True, False, False]
     assert runs("bookworm", here, "v1", whole=True), "the long matrix has all"
