@@ -14,6 +14,7 @@ BIN = Path(sys.executable).parent
 CODE = ("src", "bench", "docs", "tests")
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "tool",
     [
