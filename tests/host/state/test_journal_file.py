@@ -142,10 +142,43 @@ def test_the_next_agent_starts_on_a_full_file_system(
     folder = Path(state, escaped(ROOT))
     assert (folder / "reserve").exists()
     full = FullDisk(folder, errno.ENOSPC)
+    pwrite = os.pwrite
+
+    def sign(descriptor: int, data: bytes, at: int) -> int:
+        if full.reserve.exists():
+            full.fail()
+        return pwrite(descriptor, data, at)
+
     monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "pwrite", sign)
     monkeypatch.setattr(os, "posix_fallocate", full.fail)
     with claimed(state, Groups(qoslet=4)) as journal:
         journal.record([CreateIntent("/qoslet")])
+        assert (folder / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_the_next_agent_takes_the_reserve_as_it_is(state: str) -> None:
+    left(state, Created("/qoslet", 4))
+    reserve = Path(state, escaped(ROOT), "reserve")
+    # held open, its number is given to no other file
+    with reserve.open() as before, claimed(state, Groups(qoslet=4)):
+        assert os.path.samestat(os.fstat(before.fileno()), reserve.stat())
+
+
+@pytest.mark.parametrize("before", [f"{10**9} release\n", ""])
+def test_a_lock_names_no_one_but_its_owner(
+    state: str, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    left(state, Created("/qoslet", 4))
+    lock = Path(state, escaped(ROOT), "lock")
+    lock.write_text(before)
+    with claimed(state, Groups(qoslet=4)):
+        assert lock.read_text() == f"{os.getpid()}\n"
+    left(state, Created("/qoslet", 4))
+    lock.write_text(before)
+    monkeypatch.setattr(os, "pwrite", FullDisk(lock.parent, errno.ENOSPC).fail)
+    with claimed(state, Groups(qoslet=4)):
+        assert lock.read_text() == ""
 
 
 def test_a_second_run_on_the_root_is_told_who_has_it(state: str) -> None:

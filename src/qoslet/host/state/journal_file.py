@@ -27,7 +27,7 @@ from qoslet.core.reconcile.journal import (
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import DAMAGED, JOURNAL, RESERVE, STATE, UNREADABLE, escaped
 from qoslet.host.state.moved import is_named, reopened
-from qoslet.host.state.own_files import put_in_place, unlink
+from qoslet.host.state.own_files import put_in_place, take_room, unlink
 from qoslet.host.state.root_lock import FULL, cannot, enter, leave, locked_again
 
 LARGEST = 4 * 1024 * 1024
@@ -38,7 +38,6 @@ RESERVED = 1024 * 1024
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-_RESERVE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -88,10 +87,7 @@ class JournalFile:
 
     def begin(self) -> None:
         """Start the file with its header. Raises ``CannotDo``."""
-        try:
-            self._file = os.open(JOURNAL, _NEW, 0o600, dir_fd=self._folder)
-        except OSError as error:
-            raise cannot("cannot create the journal", error, self.root) from error
+        self._file = self._new(JOURNAL)
         self._append(lines(beginning(self._header)))
         self.reserve()
 
@@ -178,16 +174,19 @@ class JournalFile:
 
     def reserve(self) -> None:
         """Keep room for what comes next, if there is any."""
+        take_room(RESERVE, self._folder, RESERVED)
+
+    def _new(self, name: str) -> int:
+        """A new file. Raises ``CannotDo``. A full file system gives its reserve."""
         try:
-            file = os.open(RESERVE, _RESERVE, 0o600, dir_fd=self._folder)
-        except OSError:
-            return
-        try:
-            os.posix_fallocate(file, 0, RESERVED)
-        except OSError:
-            unlink(RESERVE, self._folder)
-        finally:
-            os.close(file)
+            try:
+                return os.open(name, _NEW, 0o600, dir_fd=self._folder)
+            except OSError as error:
+                if error.errno not in FULL or not self._has_reserve():
+                    raise
+            return os.open(name, _NEW, 0o600, dir_fd=self._folder)
+        except OSError as error:
+            raise cannot("cannot create the journal", error, self.root) from error
 
     def _append(self, data: bytes) -> None:
         """Write all of it or raise ``CannotDo``. A full file system gives its reserve."""
@@ -225,9 +224,9 @@ class JournalFile:
         data = lines([*beginning(self._header), *self.ledger.entries()])
         try:
             unlink(f"{JOURNAL}.new", self._folder)
-            new = os.open(f"{JOURNAL}.new", _NEW, 0o600, dir_fd=self._folder)
         except OSError as error:
             raise cannot("cannot create the journal", error, self.root) from error
+        new = self._new(f"{JOURNAL}.new")
         old, self._file, self._size = self._file, new, 0
         try:
             self._append(data)

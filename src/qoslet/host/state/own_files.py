@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+_ROOM = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -39,3 +40,19 @@ def put_in_place(new: str, name: str, folder: int) -> None:
     except IsADirectoryError:
         unlink(name, folder)
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def take_room(name: str, folder: int, size: int) -> None:
+    """Take so many bytes of the file system with a file, or leave none where there are fewer."""
+    try:
+        file = os.open(name, _ROOM, 0o600, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        # stat(2) counts in blocks of 512 bytes
+        if os.fstat(file).st_blocks * 512 < size:
+            os.posix_fallocate(file, 0, size)
+    except OSError:
+        unlink(name, folder)
+    finally:
+        os.close(file)

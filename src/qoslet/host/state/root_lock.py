@@ -226,16 +226,25 @@ def _locked(root: str, folder: int) -> int | None:
 
 
 def _sign(lock: int, folder: int, what: str = "") -> None:
-    """Write into a lock that is held who has it, and ``what`` it does."""
-    # for the lock's own page and for the journal; ``JournalFile`` takes it again
-    unlink(RESERVE, folder)
-    os.ftruncate(lock, 0)
+    """Write into a lock that is held who has it, and ``what`` it does. A full file system gives its
+    reserve, which ``JournalFile`` takes again. Without any room the lock is held all the same; only
+    its owner's name is missing."""
+    text = f"{os.getpid()} {what}".rstrip().encode() + b"\n"
+    if not _fits(lock, text):
+        unlink(RESERVE, folder)
+        text = text if _fits(lock, text) else b""
+    os.ftruncate(lock, len(text))
+
+
+def _fits(lock: int, text: bytes) -> bool:
+    """Write the beginning of a lock; False where there is no room. Raises OSError."""
     try:
-        os.pwrite(lock, f"{os.getpid()} {what}".rstrip().encode() + b"\n", 0)
+        os.pwrite(lock, text, 0)
     except OSError as error:
-        # the lock is held all the same; only its owner's name is missing
         if error.errno not in FULL:
             raise
+        return False
+    return True
 
 
 def locked_again(root: str, folder: int, lock: int) -> tuple[int, str]:
@@ -302,7 +311,8 @@ def _held(root: str, name: str, above: int, place: str, *, has_pods: bool = Fals
     pid = what = ""
     with suppress(OSError):
         lock = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-        pid, _, what = os.pread(lock, 32, 0).decode("ascii", "replace").strip().partition(" ")
+        line = os.pread(lock, 32, 0).decode("ascii", "replace").partition("\n")[0]
+        pid, _, what = line.partition(" ")
         os.close(lock)
     pid = pid or "unknown"
     hint = "stop it, or use another --cgroup-root"
