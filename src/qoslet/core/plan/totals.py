@@ -166,14 +166,16 @@ class Largest:
         return [part for part in ranked[:MOST_NAMED] if part.amount > 0]
 
     def _rank(self) -> None:
-        # imported where pods ask for more than there is: only then somebody is named
-        from bisect import bisect_left, insort
+        place: Callable[[list[Part], Part], None] = list.append
+        if self._parts:
+            # imported for a second ranking: a plan has one
+            from bisect import bisect_left, insort
 
-        place = insort if len(self._changed) <= _FEW else list.append
-        for shape in self._changed:
-            for key, part in self._parts.pop(shape, {}).items():
-                ranked = self._ranked[key]
-                del ranked[bisect_left(ranked, part)]
+            place = insort if len(self._changed) <= _FEW else list.append
+            for shape in self._changed:
+                for key, part in self._parts.pop(shape, {}).items():
+                    ranked = self._ranked[key]
+                    del ranked[bisect_left(ranked, part)]
         for shape in self._changed:
             summary = self._summary(shape)
             if summary is None:
@@ -181,7 +183,7 @@ class Largest:
             parts = self._parts[shape] = _parts(summary)
             for key, part in parts.items():
                 place(self._ranked.setdefault(key, []), part)
-        if place is not insort:
+        if place is list.append:
             for ranked in self._ranked.values():
                 ranked.sort()
         self._changed.clear()
