@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -85,8 +86,8 @@ LISTS = {
 def test_every_list_gives_what_it_gives_alone(scene: str, node: str | None) -> None:
     decoded, options = DecodedPods(), Options(node_name=node)
     for one in [*LISTS[scene], *LISTS["some come, change and go"], *LISTS[scene]]:
-        wanted = outcome(lambda one=one: load_text(one, options, name="here"))
-        assert outcome(lambda one=one: decoded.load(one, options, "here")) == wanted
+        wanted = outcome(partial(load_text, one, options, name="here"))
+        assert outcome(partial(decoded.load, one, options, "here")) == wanted
 
 
 _NAMES = some.sampled_from("abcd")
@@ -98,8 +99,8 @@ def test_any_lists_one_after_another(lists: list[dict[str, str]]) -> None:
     decoded, options = DecodedPods(), Options()
     for one in lists:
         data = text(*[pod(name, memory) for name, memory in one.items()])
-        wanted = outcome(lambda data=data: load_text(data, options, name="here"))
-        assert outcome(lambda data=data: decoded.load(data, options, "here")) == wanted
+        wanted = outcome(partial(load_text, data, options, name="here"))
+        assert outcome(partial(decoded.load, data, options, "here")) == wanted
 
 
 def test_only_what_changed_is_decoded() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,18 @@ def container(
 
 
 def look(
-    machine: Path, server: CriServer, config: str, *, age: int | None = None, **files: str
+    machine: Path,
+    server: CriServer,
+    config: str,
+    files: Mapping[str, str] | None = None,
+    age: int | None = None,
 ) -> FoundNode:
     text = f"{HEAD}port: 1\ncontainerRuntimeEndpoint: {server.endpoint}\n{config}"
     declare(
         machine / "m",
         "--config=/k.yaml",
         "--hostname-override=N1",
-        files={"/k.yaml": text, **files},
+        files={"/k.yaml": text, **(files or {})},
     )
     if age is not None:
         stat = machine / "m/proc/812/stat"
@@ -154,7 +158,7 @@ def test_static_pods_stand_where_the_kubelet_does_not_answer(
     box(server, "gone-n1", "6" * 32, ready=False)
     container(server, ID, "5" * 32, "app", 1)
     files = {"/manifests/etcd.yaml": POD, "/manifests/.hidden": "[", "/manifests/below/x": "["}
-    found = look(tmp_path, server, "staticPodPath: /manifests\n", **files)
+    found = look(tmp_path, server, "staticPodPath: /manifests\n", files)
     assert found.name == "N1"
     assert ids(found) == {"etcd-n1": [f"containerd://{ID}"]}
     assert note(found, "kubelet pods")[0] == "ok"
@@ -172,14 +176,14 @@ def test_a_kubelet_that_has_not_read_its_manifests_is_new(
     # a kubelet 1.36.2 without an API server admitted one static pod each 10 s, the last after 98 s
     with kubelet_port({"/pods": pods(*named), "/metrics": METRICS}) as (number, _):
         config = f"readOnlyPort: {number}\nstaticPodPath: /manifests\n"
-        found = look(tmp_path, server, config, age=age, **{"/manifests/etcd.yaml": POD})
+        found = look(tmp_path, server, config, {"/manifests/etcd.yaml": POD}, age)
     assert found.is_new is is_new
 
 
 def test_a_pod_of_the_api_server_cannot_be_guessed(tmp_path: Path, server: CriServer) -> None:
     box(server, "etcd-n1", "5" * 32)
     box(server, "web-1", "7" * 32)
-    found = look(tmp_path, server, "staticPodPath: /manifests\n", **{"/manifests/etcd.yaml": POD})
+    found = look(tmp_path, server, "staticPodPath: /manifests\n", {"/manifests/etcd.yaml": POD})
     assert found.pods is None
     assert note(found, "kubelet pods")[0] == "missing"
 

@@ -7,6 +7,7 @@ import select
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,7 @@ def test_a_watch_that_tells_nothing_is_no_fault_and_nothing_is_missed(
 
     until(knows)
     for name in ("new", "newer"):
-        api.change(lambda model, name=name: model.put(name))
+        api.change(methodcaller("put", name))
         until(knows)
     assert faults == {""}
 

@@ -131,7 +131,7 @@ def test_the_first_file_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("files", "context", "said"),
     [
-        ({}, "", "there is no kubeconfig"),
+        ({}, "", "no kubeconfig was found"),
         ({"a/one": _FIRST}, "", "no current context"),
         ({"a/one": _FIRST}, "xx", "has no context xx"),
         ({"a/one": _FIRST}, "x", "has no user u"),

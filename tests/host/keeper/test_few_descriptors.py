@@ -27,7 +27,7 @@ def _open() -> list[int]:
 
 @pytest.fixture
 def one(tmp_path: Path) -> Iterator[ContainerProcess]:
-    log = LogFile(str(tmp_path / "0.log"), LogLimits(), lambda line: None, lambda: 1 << 20)
+    log = LogFile(str(tmp_path / "0.log"), LogLimits(), lambda line: None, lambda _: 1 << 20)
     one = ContainerProcess(str(tmp_path / "c"), log)
     yield one
     if one.pid:

@@ -114,7 +114,7 @@ def answer(
     blind = signs is not None and signs.waiting_ratio is None and computes(signs)
     if signs is not None and blind and signs.idle_seconds < policy.doubt_seconds:
         left = policy.doubt_seconds - signs.idle_seconds
-        why = f"it computes, and without PSI nobody tells whether a task waits: {left:.0f} s more for that"
+        why = f"it computes, and without PSI the kernel does not tell whether a task waits: {left:.0f} s more"
         return GuardDecision("none", f"no memory to grant, {has}; {why}")
     if bounds.killable and signs is not None and _frees_files(signs):
         rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s of its files"

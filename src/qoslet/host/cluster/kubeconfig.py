@@ -74,7 +74,7 @@ def read_kubeconfig(explicit: str, context: str) -> Kubeconfig:
     where = shown(os.pathsep.join(there or files), 300)
     if not there:
         hint = "name one: --kubeconfig FILE, or KUBECONFIG"
-        raise BadInput("there is no kubeconfig", where=where, hint=hint)
+        raise BadInput("no kubeconfig was found", where=where, hint=hint)
     found = _Entries()
     for path in there:
         _take(found, path)

@@ -109,7 +109,7 @@ class ProcessPod(KeptPod):
         return replace(state, starting=early, awaits_cgroup=awaits)
 
 
-class Turn:
+class StartBudget:
     """What a turn of the runtime still has time for. The pods whose starts wait for the next one have
     their turns in the order in which they came."""
 

@@ -27,7 +27,7 @@ from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, ad
 from qoslet.host.keeper.ending_scopes import PendingCgroup
 from qoslet.host.keeper.hooks import KeeperHooks
 from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
-from qoslet.host.keeper.pod import ProcessPod, Turn, ask_to_end, check_pod, kill_container
+from qoslet.host.keeper.pod import ProcessPod, StartBudget, ask_to_end, check_pod, kill_container
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
 
@@ -65,7 +65,7 @@ class ProcessRuntime:
         self._pods: dict[str, ProcessPod] = {}
         self._watch = ExitWatch(logs.rate, clock)
         self._timers: list[tuple[float, str]] = []
-        self._turn = Turn(clock)
+        self._turn = StartBudget(clock)
         self._changed: dict[str, None] = {}
         self._unsaved: dict[str, None] = {}
         self._states: tuple[ContainerState, ...] | None = None
