@@ -43,6 +43,8 @@ class Runtime(Struct, frozen=True):
     Of crun: ``swap_zero``: 0 is no swap; ``any_negative``: every negative limit is none;
     ``period_retry``: a period is tried again after the quota; ``quota_signed``: -1 is written as
     that; ``bfq_v1``: BFQ's file on v1.
+
+    ``is_versioned``: a version is named, not taken as the newest.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Runtime(Struct, frozen=True):
     quota_signed: bool = True
     unified: bool = True
     bfq_v1: bool = True
+    is_versioned: bool = True
 
     @property
     def family(self) -> Family:
@@ -249,6 +252,7 @@ def runtime_of(text: str) -> Runtime:
         hugetlb=cri is None or _CRI[cri[0]] == "cri-o",
         unified=(cri is None or _CRI[cri[0]] != "docker") and has_unified(oci, version, text),
         swap_from_limit=cri is not None,
+        is_versioned=(named or cri or parts[0])[1] != _NEWEST,
         **_behaviour(oci, version),
     )
 

@@ -13,6 +13,8 @@ from qoslet.core.audit.audit import settled
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.target import only
 from qoslet.core.plan import plan as planning
+from qoslet.core.plan.plan import plan as planned
+from qoslet.core.versions.runtime import runtime_of
 from qoslet.errors import BadInput
 from qoslet.host.files import manifests
 from tests.core.audit.trees import (
@@ -190,6 +192,26 @@ def test_weights_of_the_other_conversion_are_told_with_the_split(folder: str) ->
     found = sole(plan, written(tree_of(plan), container.path or "", "cpu.weight", "4"))
     assert (found.verdict, found.found, found.expected) == ("weights", "4", "17")
     assert "%" in found.message
+
+
+@pytest.mark.parametrize(
+    ("runtime", "severity"), [("containerd", "info"), ("containerd+runc-1.4.0", "warning")]
+)
+def test_weights_of_a_runtime_whose_version_is_not_known_are_a_note(
+    folder: str, runtime: str, severity: str
+) -> None:
+    # containerd did not answer beside a kubelet 1.36.2: container IDs name no version
+    plan = plan_of(folder)
+    profile = replace(plan.node.profile, runtime=runtime_of(runtime))
+    node = replace(plan.node, profile=profile)
+    plan = planned([one.pod for one in plan.pods], node)
+    container = next(
+        one
+        for one in plan.cgroups
+        if one.level == "container" and any(s.value == "17" for s in one.settings)
+    )
+    found = sole(plan, written(tree_of(plan), container.path or "", "cpu.weight", "4"))
+    assert (found.verdict, found.severity) == ("weights", severity)
 
 
 def test_protection_below_an_ancestor_without_is_ineffective(folder: str) -> None:

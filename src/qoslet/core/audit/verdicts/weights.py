@@ -16,9 +16,18 @@ WEIGHT = "cpu.weight"
 def with_split(
     context: AuditContext, planned: Mapping[str, Cgroup], findings: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """The findings, those about mixed weights with the split of CPU time that results."""
+    """The findings, those about mixed weights with the split of CPU time that results. Where the version
+    of the runtime is not known, they are notes."""
+    is_known = context.node.profile.runtime.is_versioned
     for one in findings:
-        yield _split(context, planned, one) if one.verdict == "weights" else one
+        if one.verdict != "weights":
+            yield one
+        elif is_known or one.container is None:
+            yield _split(context, planned, one)
+        else:
+            message = f"{one.message}; the version of the runtime, which decides, is not known"
+            hint = "give --runtime with its version"
+            yield replace(one, severity="info", message=message, hint=hint, fix=None)
 
 
 def _split(context: AuditContext, planned: Mapping[str, Cgroup], finding: Finding) -> Finding:
