@@ -177,7 +177,7 @@ def test_the_server_checks_the_uid_itself(api: FakeApi, evict: Evict) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
 def test_a_right_that_lacks_is_named(api: FakeApi, evict: Evict, number: int) -> None:
-    api.faults += [""] * number + [403]
+    api.faults += [*[""] * number, 403] * 3
     outcome = evict()
     assert outcome.result == "refused"
     assert "grant" in outcome.why

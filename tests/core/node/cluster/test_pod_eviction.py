@@ -150,14 +150,10 @@ def test_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
     ("end", "reply", "result", "why"),
     [
         ("/web-1", Reply(404), "gone", "the pod is gone"),
-        ("/web-1", refused(403), "refused", "grant get pods"),
         ("/web-1", refused(401), "refused", "401"),
         ("/web-1", Reply(200, b"<html>"), "refused", "not understood"),
-        ("/pods", refused(403), "refused", "grant list pods"),
         ("/pods", Reply(410), "evicted", ""),
-        ("/leases", refused(403), "refused", "grant create and update leases"),
         ("/leases", refused(409), "evicted", ""),
-        ("/eviction", refused(403), "refused", "grant create pods/eviction"),
         ("/eviction", refused(404), "gone", "the pod is gone"),
         ("/eviction", refused(409), "evicted", ""),
         ("/eviction", refused(500), "evicted", ""),
@@ -171,6 +167,25 @@ def test_one_answer(end: str, reply: Reply, result: str, why: str) -> None:
     assert outcome.result == result
     assert why in outcome.why
     assert model.evicted == (["uid-web-1"] if result == "evicted" else [])
+
+
+@pytest.mark.parametrize(
+    ("end", "right"),
+    [
+        ("/web-1", "get pods"),
+        ("/pods", "list pods"),
+        ("/leases", "create and update leases"),
+        ("/eviction", "create pods/eviction"),
+    ],
+)
+def test_a_right_is_waited_for_a_short_while(end: str, right: str) -> None:
+    driver = Driver(web(), request("web-1"), on(end, *[refused(403)] * 3))
+    outcome = driver.run()
+    assert (outcome.result, f"grant {right}" in outcome.why) == ("refused", True)
+    assert driver.wall - driver.began < 6
+    model = web()
+    assert Driver(model, request("web-1"), on(end, *[refused(403)] * 2)).run().result == "evicted"
+    assert model.evicted == ["uid-web-1"], "a server that has just started knows no roles"
 
 
 @pytest.mark.parametrize("reply", [refused(500), Reply(0, fault="no route"), refused(429)])

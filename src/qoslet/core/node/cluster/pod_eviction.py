@@ -37,6 +37,8 @@ DEADLINE_SECONDS = 30.0
 """How long an eviction is tried."""
 MOST_GRACE_SECONDS = 30
 """A pod gets its own grace period, at most this one: it stands still."""
+FORBIDDEN_TRIES = 3
+"""How many attempts may be forbidden in a row: an API server that has just started knows no roles."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 8.0
 PAGE_SIZE, MOST_PAGES = 100, 20
 
@@ -83,6 +85,7 @@ class _Again(Struct, frozen=True):
 
     why: str
     seconds: float = 0.0
+    is_forbidden: bool = False
 
 
 _Step = EvictionOutcome | _Again
@@ -116,11 +119,14 @@ class PodEviction:
         return EvictionOutcome(outcome.result, outcome.why, tuple(notes), self._grace)
 
     def _attempts(self) -> Generator[Call | Pause, Reply, EvictionOutcome]:
-        wait = FIRST_WAIT_SECONDS
+        wait, forbidden = FIRST_WAIT_SECONDS, 0
         while True:
             step = yield from self._attempt()
             if isinstance(step, EvictionOutcome):
                 return step
+            forbidden = forbidden + 1 if step.is_forbidden else 0
+            if forbidden == FORBIDDEN_TRIES:
+                return EvictionOutcome("refused", step.why)
             seconds = max(wait, step.seconds)
             if self._left <= seconds:
                 return EvictionOutcome("refused", step.why)
@@ -221,7 +227,7 @@ class PodEviction:
         step = _failed(reply, "create pods/eviction")
         if reply.code == 404:
             return EvictionOutcome("gone", "the pod is gone")
-        if reply.code == 409 or (isinstance(step, _Again) and reply.code != 429):
+        if reply.code == 409 or (isinstance(step, _Again) and reply.code not in (403, 429)):
             # it may have been taken, or the name may be another pod's: the pod itself tells
             seen = yield from self._look()
             why = step.why if reply.code else f"no answer to the eviction: {step.why}"
@@ -278,7 +284,7 @@ def _failed(reply: Reply, right: str) -> _Step:
     status = status_of(reply.code, reply.body, reply.retry_seconds)
     text = f"the API server {refusal(status)}"
     if reply.code == 403:
-        return EvictionOutcome("refused", f"{text} (grant {right})")
+        return _Again(f"{text} (grant {right})", is_forbidden=True)
     if reply.code == 409 or reply.code == 429 or reply.code >= 500:
         return _Again(text, status.retry_seconds)
     return EvictionOutcome("refused", text)
