@@ -217,7 +217,7 @@ def _hog(
 @dataclass(frozen=True)
 class Scene:
     """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
-    all the time. ``swap``: MiB of compressed or file swap. ``disk``: KiB a second that all pods
+    all the time. ``swap``: its kind as of ``swaps.swap``, and MiB. ``disk``: KiB a second that all pods
     together may read from the root's disk; 0: as it is. ``killed_after``: seconds after which the
     agent is killed and begun again, each from the time before."""
 
@@ -323,6 +323,7 @@ SCENES: Final = (
     Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=120),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
     Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", SWAP)),
+    Scene("swap, zswap", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zswap", SWAP)),
     Scene(
         "swap, zram, guard off",
         (_WALKER, _SWAPPER),

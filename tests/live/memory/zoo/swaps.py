@@ -9,21 +9,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FILE = Path("/var/tmp/zoo-swap")
+ZSWAP = Path("/sys/module/zswap/parameters/enabled")
 MIB = 1 << 20
 
 
 @contextmanager
 def swap(kind: str, amount: int) -> Iterator[None]:
-    """``zram`` or ``file`` of so many MiB; no swap for an empty kind."""
+    """``zram``, ``file`` or ``zswap`` (before a file) of so many MiB; no swap for an empty kind."""
     if not kind:
         yield
         return
     device = _zram(amount) if kind == "zram" else _file(amount)
     subprocess.run(["mkswap", device], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["swapon", device], check=True)
+    if kind == "zswap":
+        ZSWAP.write_text("Y")
     try:
         yield
     finally:
+        if kind == "zswap":
+            ZSWAP.write_text("N")
         subprocess.run(["swapoff", device], check=True)
         FILE.unlink(missing_ok=True)
         if kind == "zram":
