@@ -121,16 +121,23 @@ def _message(image: str) -> str:
         return program.about if first is None or version < first else ""
     if first is None:
         text = f"{program.name} {major} does not read cgroup v2"
-    elif len(version) == 1:
+    elif version >= first or _is_begin(version, first, all_zero=True):
+        return ""
+    elif _is_begin(version, first):
         shown = _shown(program, first)
         text = (
             f"{program.name} {major} reads cgroup v2 from {shown} on, which the tag does not tell"
         )
-    elif version >= first:
-        return ""
     else:
         text = f"{program.name} reads cgroup v2 from {_shown(program, first)} on"
     return f"{text}: without it, it {program.effect}, not by its limits"
+
+
+def _is_begin(version: Version, first: Version, *, all_zero: bool = False) -> bool:
+    """Whether a tag gives only the first numbers of a release, as ``20.3`` those of 20.3.0;
+    ``all_zero``: no number is missing but zeros."""
+    begins = first[: len(version)] == version
+    return begins and not (all_zero and any(first[len(version) :]))
 
 
 def _shown(program: _Program, version: Version) -> str:
@@ -140,8 +147,9 @@ def _shown(program: _Program, version: Version) -> str:
 
 
 def _version(tag: str) -> Version:
-    """The numbers that a tag begins with: ``11.0.15-jre``, ``8u342-b07``, ``1.8.0_342``, ``v14``."""
-    found = re.match(r"(?:jdk-?|v)?(\d{1,4}(?:[.u_]\d{1,6}){0,3})(?![\d.])", tag)
+    """The numbers that a tag begins with: ``11.0.15-jre``, ``8u342-b07``, ``1.8.0_342``, ``v14``,
+    ``open-17.0.8_7-jre``."""
+    found = re.match(r"(?:jdk-?|open-|v)?(\d{1,4}(?:[.u_]\d{1,6}){0,3})(?![\d.])", tag)
     if found is None:
         return ()
     numbers = tuple(int(part) for part in re.split(r"[.u_]", found[1]))
