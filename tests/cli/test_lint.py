@@ -147,6 +147,7 @@ def test_severities_are_configured(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("kind: Pod", "expected a LintConfiguration"),
+        ("kind: LintConfiguration\napiVersion: qoslet/v9", "is 'qoslet/v9', not qoslet/v1"),
         ("kind: LintConfiguration\nseverity: {}", "unknown field 'severity'"),
         ("kind: LintConfiguration\nseverities: [QL001]", "must be an object"),
         ("kind: LintConfiguration\nseverities: {QL0022: off}", "did you mean"),

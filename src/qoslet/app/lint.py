@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qoslet.core.api.manifest import Options
-from qoslet.core.api.schema import nearest
+from qoslet.core.api.schema import nearest, shown
 from qoslet.core.lint.lint import Level, LintReport, is_configured, lint
 from qoslet.core.lint.rule import rules
+from qoslet.core.node.documents.sources import OWN_API
 from qoslet.core.node.flags import flags_of
 from qoslet.core.plan.plan import plan
 from qoslet.errors import BadInput, BadInputs, FaultCode
@@ -105,6 +106,9 @@ def _read(where: str, document: Any) -> dict[str, Level]:
     if not isinstance(document, dict) or document.get("kind") != "LintConfiguration":
         hint = "kind: LintConfiguration, with severities: {QL022: error}"
         raise BadInput("expected a LintConfiguration", where=where, hint=hint)
+    if document.get("apiVersion", OWN_API) != OWN_API:
+        message = f"is {shown(str(document['apiVersion']), 60)!r}, not {OWN_API}"
+        raise BadInput(message, where=f"{where}: apiVersion", hint=f"apiVersion: {OWN_API}")
     unknown = document.keys() - {"apiVersion", "kind", "severities"}
     if unknown:
         name = min(unknown)
