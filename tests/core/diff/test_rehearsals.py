@@ -19,6 +19,13 @@ from qoslet.errors import BadInput
         ("systemd-to-cgroupfs", "cgroup-driver", "systemd", "cgroupfs"),
         ("runc-1.3.1-to-1.3.2", "runtime", "runc-1.3.1", "runc-1.3.2"),
         ("runc-1.3.1-to-crun-1.23", "runtime", "runc-1.3.1", "crun-1.23"),
+        ("containerd-1.7.0-to-2.1.4", "runtime", "containerd-1.7.0", "containerd-2.1.4"),
+        (
+            "containerd-1.7.0+runc-1.1.0-to-containerd-2.1.4+crun-1.23",
+            "runtime",
+            "containerd-1.7.0+runc-1.1.0",
+            "containerd-2.1.4+crun-1.23",
+        ),
         ("runc-1.0.0-rc93-to-1.1.0", "runtime", "runc-1.0.0-rc93", "runc-1.1.0"),
     ],
 )
@@ -35,7 +42,7 @@ def test_every_name_that_help_gives_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "v1", "v1-to-v3", "v1-to-1.37", "1.36-to-systemd", "-to-", "x"]
+    "name", ["", "v1", "v1-to-v3", "v1-to-1.37", "1.36-to-systemd", "-to-", "x", "a-1+b-2-to-3"]
 )
 def test_others_are_bad_input(name: str) -> None:
     with pytest.raises(BadInput, match="unknown rehearsal"):

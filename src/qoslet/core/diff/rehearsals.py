@@ -64,11 +64,14 @@ NAMED: tuple[Rehearsal, ...] = (
     ),
 )
 
+_RELEASE = r"[0-9][0-9.]*(?:-rc[.0-9]*)?"
+_RUNTIME = rf"[a-z][a-z-]*-{_RELEASE}"
+
 PATTERNS: tuple[tuple[str, str, str], ...] = (
     (r"v[12]", "hierarchy", "v1-to-v2"),
     (r"cgroupfs|systemd", "cgroup-driver", "cgroupfs-to-systemd"),
     (r"v?1\.\d+(?:\.\d+)?", "kubernetes", "1.36-to-1.37"),
-    (r"[a-z][a-z-]*-[0-9][0-9.]*(?:-rc[.0-9]*)?", "runtime", "runc-1.3.1-to-runc-1.3.2"),
+    (rf"{_RUNTIME}(?:\+{_RUNTIME})?", "runtime", "runc-1.3.1-to-runc-1.3.2"),
 )
 """How a side is written, the option that it is a value of, and an example."""
 
@@ -86,7 +89,7 @@ def rehearsal(name: str) -> Rehearsal:
     before, between, after = name.rpartition("-to-")
     for pattern, option, _ in PATTERNS if between else ():
         if re.fullmatch(pattern, before):
-            if option == "runtime" and re.fullmatch(r"[0-9][0-9.]*(?:-rc[.0-9]*)?", after):
+            if option == "runtime" and "+" not in before and re.fullmatch(_RELEASE, after):
                 # runc-1.3.1-to-1.3.2
                 after = f"{re.split(r'-(?=[0-9])', before)[0]}-{after}"
             if re.fullmatch(pattern, after):
