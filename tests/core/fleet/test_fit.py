@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from qoslet.core.api.documents import Options
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.fit import FitRequest, Toleration, fit_request
-from qoslet.core.fleet.nodes import NodeFactory
+from qoslet.core.fleet.nodes import Configuration, NodeFactory
 from qoslet.core.fleet.plan import FleetPlanner
 from qoslet.core.fleet.read import BatchReader, Taint
 from qoslet.core.fleet.splitter import ItemSplitter
@@ -136,7 +136,7 @@ def placed(room: dict[str, int], running: Iterable[Json], spec: Json) -> int:
     return count
 
 
-def planner_of(items: list[Json], spec: Json, kind: str = "Pod") -> tuple[Cluster, FitRequest]:
+def cluster_of(items: list[Json], spec: Json, kind: str = "Pod") -> tuple[Cluster, FitRequest]:
     cluster, reader, splitter = Cluster(), BatchReader(), ItemSplitter("c.json")
     for batch in (*splitter.feed(text_of(items).encode()), *splitter.finish()):
         cluster.add(reader.read(batch))  # type: ignore[arg-type]
@@ -152,9 +152,12 @@ def planner_of(items: list[Json], spec: Json, kind: str = "Pod") -> tuple[Cluste
     return cluster, fit_request(pod, loaded.raw[pod.uid]["spec"])
 
 
-def fits(items: list[Json], spec: Json, kind: str = "Pod") -> list[tuple[int, str]]:
-    cluster, request = planner_of(items, spec, kind)
-    planner = FleetPlanner(cluster, [NodeFactory(Flags())], request)
+def fits(
+    items: list[Json], spec: Json, kind: str = "Pod", kubelet: Json | None = None
+) -> list[tuple[int, str]]:
+    cluster, request = cluster_of(items, spec, kind)
+    configurations = [Configuration([("kubelet.yaml", kubelet)])] if kubelet else []
+    planner = FleetPlanner(cluster, [NodeFactory(Flags(), configurations)], request)
     found = [one.fit for one in planner.results(cluster.nodes)]
     return [(one.count, one.binding) for one in found if one is not None]
 
@@ -189,6 +192,22 @@ def test_as_many_fit_as_a_scheduler_would_place(
         for at in range(len(nodes))
     ]
     assert [count for count, _ in fits([*nodes, *pods], spec)] == wanted
+
+
+def test_a_configuration_decides_about_all_but_devices() -> None:
+    """Those that are not healthy are no longer allocatable."""
+    made = node("n", **{"example.com/gpu": "4"})
+    made["status"]["allocatable"]["example.com/gpu"] = "1"
+    kubelet = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "maxPods": 3,
+    }
+    gpu = {"name": "c", "image": "x", "resources": {"limits": {"example.com/gpu": "1"}}}
+    assert fits([made], {"containers": [gpu]}, kubelet=kubelet) == [(1, "example.com/gpu")]
+    assert fits([made], {"containers": [{"name": "c", "image": "x"}]}, kubelet=kubelet) == [
+        (3, "pods")
+    ]
 
 
 TAINTS: list[tuple[list[Json], Json, str, tuple[int, str]]] = [

@@ -174,10 +174,11 @@ class Fitter:
 
 def schedulable(planner: NodePlanner) -> Amounts:
     """What the scheduler counts with: what the node reports where no configuration is given for
-    it, else what follows from the configuration."""
+    it, else what follows from the configuration, and the devices that are healthy."""
     node = planner.node
     reported = amounts(node.status_allocatable)
     pods = min(node.kubelet.max_pods, reported.get("pods", node.kubelet.max_pods))
     if reported and not node.kubelet_given:
         return {**reported, "pods": reported.get("pods", pods)}
-    return {**planner.allocatable, "pods": node.kubelet.max_pods}
+    devices = {name: amount for name, amount in reported.items() if "/" in name}
+    return {**planner.allocatable, **devices, "pods": node.kubelet.max_pods}
