@@ -10,11 +10,17 @@ from typing import Any
 
 import yaml
 
+from qoslet.core.node.cluster.rights import RIGHTS, Use
 from tests.paths import REPO
 
 DEPLOY = REPO / "deploy"
 KUSTOMIZE, CHART = DEPLOY / "kustomize", DEPLOY / "helm" / "qoslet"
 Objects = dict[tuple[str, str], dict[str, Any]]
+
+
+def rules_of(use: Use) -> dict[str, tuple[str, ...]]:
+    """The verbs by resource that a use takes."""
+    return {one.resource: one.verbs for one in RIGHTS if one.use == use}
 
 
 def documents(text: str) -> Iterator[dict[str, Any]]:

@@ -16,11 +16,20 @@ import yaml
 
 from docs import deployparts
 from qoslet.cli.commands import COMMANDS, parser_of
-from qoslet.core.node.cluster.rights import RIGHTS, Use, rules_of
+from qoslet.core.node.cluster.rights import RIGHTS, Use
 from qoslet.host.nri.link import SOCKET
 from qoslet.version import VERSION
 from tests.cli.fixtures import run
-from tests.deploy.objects import CHART, DEPLOY, KUSTOMIZE, chart, documents, kustomized, rendered
+from tests.deploy.objects import (
+    CHART,
+    DEPLOY,
+    KUSTOMIZE,
+    chart,
+    documents,
+    kustomized,
+    rendered,
+    rules_of,
+)
 from tests.paths import REPO
 
 COMPONENTS: dict[str, Use] = {

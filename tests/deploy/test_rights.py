@@ -11,7 +11,7 @@ import pytest
 
 from qoslet.app.node.found_node import KubeletOptions, find_node
 from qoslet.core.guest.node_condition import removal_body
-from qoslet.core.node.cluster.rights import RIGHTS, rules_of
+from qoslet.core.node.cluster.rights import RIGHTS
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods
 from qoslet.host.cluster.node_status import NodeStatusWriter
@@ -20,6 +20,7 @@ from qoslet.host.kubelet.client import Credentials
 from tests.cli.fixtures import run
 from tests.core.node.cluster.api_model import OWN, ApiModel
 from tests.core.node.cluster.eviction_model import EvictionModel, request
+from tests.deploy.objects import rules_of
 from tests.host.cluster.fake_api import fake_api, node_list
 from tests.host.kubelet.fake_node import CERTIFICATES, HEAD, declare, kubelet_port, pods
 from tests.paths import REPO

@@ -33,7 +33,6 @@ HISTORY = 60
 """Looks of which the detail shows usage."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _TERMINAL = Terminal(unicode=True)
-_DETAIL_WIDTH = 100
 
 Why = Callable[[TopRow], Sequence[str]]
 

@@ -92,10 +92,3 @@ class GuestSync(Struct, frozen=True):
     resets: Mapping[Key, str] = {}
     errors: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether there is nothing to tell."""
-        return not (
-            self.events or self.written or self.restored or self.resets or self.errors or self.notes
-        )

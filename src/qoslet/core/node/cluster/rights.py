@@ -41,8 +41,3 @@ RIGHTS = (
     Right("bundle", "pods", ("get", "list"), namespace=True),
     Right("bundle", "pods/exec", ("create", "get"), namespace=True),
 )
-
-
-def rules_of(use: Use) -> dict[str, tuple[str, ...]]:
-    """The verbs by resource that a use takes."""
-    return {one.resource: one.verbs for one in RIGHTS if one.use == use}
