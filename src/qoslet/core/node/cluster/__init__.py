@@ -1,1 +1,1 @@
-"""The pods of one node as the API server of its cluster tells them."""
+"""The API server of a node's cluster: the pods it tells, evictions through it, the rights that takes."""
