@@ -25,7 +25,8 @@ from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import compare
-from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.security.context import ProcessRights
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver

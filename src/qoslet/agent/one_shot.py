@@ -8,6 +8,7 @@ never removed, and none of their files is touched that the plan does not name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,10 +21,12 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import written_files
 from qoslet.core.reconcile.journal import Entry, Key, ReadBack, Released, Verified
-from qoslet.core.reconcile.limit_shrink import Waiting
-from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import CannotDo
+
+if TYPE_CHECKING:
+    from qoslet.core.reconcile.limit_shrink import Waiting
+    from qoslet.core.reconcile.steps import Outcome, Step
 
 LIMIT = FailureLimit(same=3, total=60)
 """When a pass gives a file up, and when itself."""

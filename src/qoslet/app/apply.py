@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -22,9 +23,11 @@ from qoslet.app import tree as owned_tree
 from qoslet.app.node.node import needs_linux
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.journal import CONTROL
-from qoslet.core.reconcile.limit_shrink import Shrink
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.render.text.streams import note
+
+if TYPE_CHECKING:
+    from qoslet.core.reconcile.limit_shrink import Shrink
 
 
 class Applied(Struct, frozen=True):

@@ -33,7 +33,7 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.journal import AGENT
 from qoslet.core.reconcile.restore import RestorePlan, TreeState, restore
-from qoslet.core.reconcile.steps import ordered
+from qoslet.core.reconcile.step_order import ordered
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.core.versions.kubernetes import resolve
 from qoslet.errors import CannotDo

@@ -21,7 +21,8 @@ from qoslet.core.reconcile.limit_shrink import (
     near,
     with_cache,
 )
-from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.sim.kernel import SimKernel
 from tests.core.reconcile.trees import ROOT, MiB, plan_of

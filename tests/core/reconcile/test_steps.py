@@ -15,7 +15,8 @@ from qoslet.core.node.node import Hierarchy
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import parse as quantity
 from qoslet.core.reconcile.drift import compare
-from qoslet.core.reconcile.steps import Step, magnitude, ordered
+from qoslet.core.reconcile.step_order import magnitude, ordered
+from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.sim.kernel import Fault, SimKernel
 from tests.core.reconcile.trees import ROOT, MiB, bandwidth_chains, plan_of, released, trees

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import compare
-from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.sim.kernel import SimKernel
 from tests.core.reconcile.trees import FOUR_CPUS, ROOT, plan_of

@@ -13,7 +13,8 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.drift import compare
-from qoslet.core.reconcile.steps import Outcome, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Outcome
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from tests.core.vectors import kubelet_answers as answers
 

@@ -15,7 +15,8 @@ import pytest
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import compare
-from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver

@@ -12,7 +12,8 @@ import pytest
 
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.limit_shrink import LIMIT, Shrink, eased, near, with_cache
-from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver

@@ -26,14 +26,14 @@ from qoslet.core.reconcile.journal import (
     Key,
     record_done,
 )
-from qoslet.core.reconcile.limit_shrink import Shrink, Waiting, eased, with_cache
-from qoslet.core.reconcile.steps import Outcome, Step, ordered
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Driver, Journal, Observer
     from qoslet.agent.state.meters import Meters
     from qoslet.core.node.node import Node
+    from qoslet.core.reconcile.limit_shrink import Shrink, Waiting
+    from qoslet.core.reconcile.steps import Outcome, Step
 
 
 class MemoryJournal:
@@ -262,6 +262,10 @@ class CgroupExecutor:
         rows = [row for row in rows if self.ownership.permits(row)]
         if not rows:
             return CgroupDiff(cgroups=observed.cgroups, foreign=foreign)
+        # imported for differences: a pass with nothing to do has none
+        from qoslet.core.reconcile.limit_shrink import eased, with_cache
+        from qoslet.core.reconcile.step_order import ordered
+
         observed = with_cache(rows, observed, self.observer.reclaimable_cache)
         steps = ordered(rows, observed, self._shrink)
         waiting = eased(rows, observed, self._shrink)[1]
@@ -277,6 +281,8 @@ class CgroupExecutor:
         self, phases: Iterable[Sequence[Difference]], cgroups: Mapping[str, ObservedCgroup]
     ) -> list[Step]:
         """The steps of each phase in its safe order, one phase after the other."""
+        from qoslet.core.reconcile.step_order import ordered
+
         observed = Observed(self._clock(), cgroups)
         return [step for rows in phases for step in ordered(rows, observed, self._shrink)]
 

@@ -13,7 +13,7 @@ from qoslet.agent.reconciler import Reconciler
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, compare
-from qoslet.core.reconcile.steps import ordered
+from qoslet.core.reconcile.step_order import ordered
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.status.series import MetricsOptions
 from qoslet.host.linux.clock import WakingClock

@@ -15,7 +15,7 @@ from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.would_end import WouldEnd, would_end
 from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.journal import AGENT
-from qoslet.core.reconcile.steps import ordered
+from qoslet.core.reconcile.step_order import ordered
 from qoslet.core.resources.cgroup_tree import Plan
 
 

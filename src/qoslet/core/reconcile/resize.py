@@ -20,7 +20,7 @@ from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import allocatable
 from qoslet.core.quantity import ZERO, QuantityError, canonical, parse
 from qoslet.core.reconcile.drift import Difference
-from qoslet.core.reconcile.steps import magnitude
+from qoslet.core.reconcile.step_order import magnitude
 from qoslet.core.resources.cri_resources import exclusive
 from qoslet.core.resources.node_policy import NodePolicy
 

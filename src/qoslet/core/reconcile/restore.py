@@ -21,7 +21,8 @@ from qoslet.core.reconcile.file_writers import resets_at
 from qoslet.core.reconcile.give_back import is_ours
 from qoslet.core.reconcile.journal import CONTROL, JournalState, Key
 from qoslet.core.reconcile.limit_shrink import eased
-from qoslet.core.reconcile.steps import Step, ordered
+from qoslet.core.reconcile.step_order import ordered
+from qoslet.core.reconcile.steps import Step
 
 Kind = Literal["written", "process", "foreign", "held"]
 

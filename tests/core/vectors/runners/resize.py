@@ -8,7 +8,7 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.limit_shrink import eased
 from qoslet.core.reconcile.resize import resize_phases
-from qoslet.core.reconcile.steps import magnitude
+from qoslet.core.reconcile.step_order import magnitude
 from tests.core.vectors import read_back
 from tests.core.vectors.fixtures import Json, policy_for
 from tests.core.vectors.runners.pods import config_of, pod_config
