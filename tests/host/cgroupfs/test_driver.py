@@ -283,6 +283,25 @@ def test_a_glance_sees_a_group_that_is_gone_from_one_hierarchy(tmp_path: Path) -
     glance.close()
 
 
+@pytest.mark.parametrize(
+    "paths",
+    [["/q"], ["/q/a"], ["/q", "/q-x", "/q/a"], ["/q/a/b", "/q/a-c", "/q/a"], ["/", "/q"], []],
+)
+def test_a_glance_reads_the_groups_of_their_names(tmp_path: Path, paths: list[str]) -> None:
+    file = "memory.limit_in_bytes"
+    for path in paths:
+        folder = tmp_path / path[1:]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(f"{path}\n")
+    glance = FastObserver("v1", {"memory": str(tmp_path)}, ())
+    seen = glance.observe(paths)
+    glance.close()
+    assert seen is not None
+    assert {path: one.values for path, one in seen.cgroups.items()} == {p: {file: p} for p in paths}
+    found = {path: one.identity for path, one in seen.cgroups.items()}
+    assert found == {path: (tmp_path / path[1:]).stat().st_ino for path in paths}
+
+
 def test_the_shell_lines_are_quoted(v1: Cgroupfs, v2: Cgroupfs, tmp_path: Path) -> None:
     def line(driver: Cgroupfs, step: Step) -> str:
         return driver.shell(step).replace(str(tmp_path), "/T")
