@@ -124,6 +124,16 @@ def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:
     return id
 
 
+def without_parent(cri: str | None, root: str) -> str:
+    """Where a runtime makes containers whose kubelet names no cgroup above them, as without QoS cgroups:
+    containerd below its own namespace, whatever the cgroup ``root``.
+
+    Source: kubelet podContainerManagerNoop.GetPodContainerName; containerd oci.GenerateSpec. Seen with
+    1.36.2 and 1.6.20.
+    """
+    return "/k8s.io" if cri == "containerd" else root
+
+
 def process_leaf(parent: str, name: str) -> str:
     """The scope of a container whose processes qoslet starts itself, in the pod's slice
     ``parent``. Units are known to systemd by their last name only, so it holds the pod's."""

@@ -135,6 +135,8 @@ class Planner:
             found.append(self._sandbox_group(pod, name))
         containers = without_copied_requests(self.policy, pod).containers
         above, below = name.rstrip("/"), path.rstrip("/")
+        if not (per_qos or self._slices or self._chooses_ids):
+            below = names.without_parent(self.policy.runtime.cri, below)
         for container, planned in zip(containers, template.containers, strict=True):
             found.append(self._container_group(pod, container, planned, above, below))
         return found
