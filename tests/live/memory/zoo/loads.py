@@ -152,10 +152,10 @@ PINNED: Final = (
     Load("open-files", ("open-files", 30, 10), "ends", limit=24),
 )
 COMPANY: Final = (
-    Load("grows-beside-streams", ("streams", 85, 4), "finishes"),
+    Load("grows-beside-streams", ("streams", 85, 2), "finishes"),
     Load("grows-beside-stream", ("streams", 85, 1), "finishes"),
-    Load("grows-beside-maps", ("maps", 85, 4), "finishes"),
-    Load("grows-beside-backups", ("backups", 85, 4), "finishes"),
+    Load("grows-beside-maps", ("maps", 85, 2), "finishes"),
+    Load("grows-beside-backups", ("backups", 85, 2), "finishes"),
     Load("grows-beside-programs", ("begins", 85, 2), "finishes"),
     Load("grows-beside-spool", ("spools", 85, 2), "finishes"),
     Load("backup-beside-50", ("backup", 50), "untouched"),
