@@ -17,7 +17,7 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.kept_pod import KeptPod
 from qoslet.host.containers.records import ContainerTimes, PodRecord
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
-from qoslet.host.keeper.container_process import ContainerProcess
+from qoslet.host.keeper.container_process import PATIENCE, ContainerProcess
 from qoslet.host.keeper.ending_scopes import OomKillState, PendingCgroup
 from qoslet.host.linux.signals import signal_number
 
@@ -130,7 +130,9 @@ class StartBudget:
         if action.verb != "start":
             return True
         uid = pod.spec.uid
-        if (self._serves == uid or not self._waiting) and self._has_time():
+        if (self._serves == uid or not self._waiting) and not self._is_over():
+            if self._until is None:
+                self._until = self._clock() + TURN_SECONDS
             return True
         self._waiting.setdefault(uid)
         return False
@@ -138,18 +140,16 @@ class StartBudget:
     def waiting(self, pods: Mapping[str, ProcessPod]) -> Iterator[ProcessPod]:
         """The pods whose starts wait, while there is time, to the end of this turn; one that does not
         get done comes last."""
-        while self._waiting and self._has_time():
+        while self._waiting and not self._is_over():
             self._serves = next(iter(self._waiting))
             del self._waiting[self._serves]
             if self._serves in pods:
                 yield pods[self._serves]
         self._serves, self._until = "", None
 
-    def _has_time(self) -> bool:
-        now = self._clock()
-        if self._until is None:
-            self._until = now + TURN_SECONDS
-        return now < self._until
+    def _is_over(self) -> bool:
+        # one start is begun in each, however long it takes to get there
+        return self._until is not None and self._clock() >= self._until
 
 
 def ask_to_end(pod: ProcessPod, name: str, stop_signal: str, now: float) -> None:
@@ -158,16 +158,31 @@ def ask_to_end(pod: ProcessPod, name: str, stop_signal: str, now: float) -> None
     pod.lives[name] = replace(pod.lives[name], signalled_at=now)
 
 
-def kill_container(pod: ProcessPod, name: str, groups: ContainerCgroups) -> str:
+def kill_container(pod: ProcessPod, name: str, groups: ContainerCgroups, now: float) -> str:
     """End a container's whole group; the end of its main process is an event. What went wrong."""
     one = pod.running[name]
-    one.killed = True
+    one.killed, one.due = True, now + PATIENCE
     one.send(signal.SIGKILL)
     try:
         groups.strike(pod.cgroups[name])
     except (QosletError, OSError, ValueError) as error:
         return f"{pod.spec.key}/{name}: {error}"
     return ""
+
+
+def outlives(
+    pod: ProcessPod, name: str, groups: ContainerCgroups, clock: Callable[[], float]
+) -> str:
+    """Why a container that was killed has not ended; once, ``PATIENCE`` seconds later. Else empty."""
+    one = pod.running[name]
+    if not one.killed or one.over or one.birth is not None or one.due is None:
+        return ""
+    if clock() < one.due:
+        return ""
+    one.due = None
+    frozen = groups.frozen(pod.cgroups[name])
+    why = f"{frozen} is frozen; thaw it" if frozen else "the kernel has not let it go yet"
+    return f"process {one.pid} was killed and has not ended: {why}"
 
 
 def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:

@@ -27,7 +27,14 @@ from qoslet.host.keeper.container_process import ContainerProcess, ExitWatch, ad
 from qoslet.host.keeper.ending_scopes import PendingCgroup
 from qoslet.host.keeper.hooks import KeeperHooks
 from qoslet.host.keeper.oci_runtime import OciLifecycle, collect
-from qoslet.host.keeper.pod import ProcessPod, StartBudget, ask_to_end, check_pod, kill_container
+from qoslet.host.keeper.pod import (
+    ProcessPod,
+    StartBudget,
+    ask_to_end,
+    check_pod,
+    kill_container,
+    outlives,
+)
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
 
@@ -286,7 +293,7 @@ class ProcessRuntime:
                     ask_to_end(pod, action.name, asked, self._clock())
                 elif action.verb != "kill":
                     self._hooks.begin(pod, pod.launch(action.name), action.verb)
-                elif wrong := kill_container(pod, action.name, self._groups):
+                elif wrong := kill_container(pod, action.name, self._groups, self._clock()):
                     self.note(wrong)
             if not due:
                 break
@@ -364,8 +371,8 @@ class ProcessRuntime:
             for line in notes:
                 self.note(f"{pod.spec.key}/{name}: {line}")
         if not one.over or not one.empty(self._groups, pod.cgroups[name], self._clock()):
-            if one.trouble:
-                self.note(f"{pod.spec.key}/{name}: {one.trouble}")
+            if trouble := one.trouble or outlives(pod, name, self._groups, self._clock):
+                self.note(f"{pod.spec.key}/{name}: {trouble}")
             return
         one.see_oom(self._groups, pod.cgroups[name], pod.running.values())
         if pod.spec.bundles is not None and not self._oci.cleared(pod, name, one, self._clock()):
