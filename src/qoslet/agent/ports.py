@@ -82,6 +82,9 @@ class CgroupKiller(Protocol):
     def describe_processes(self, path: str, pids: Sequence[int]) -> str:
         """The processes in words: ``process 12 (sh)``."""
 
+    def lives(self, pid: int) -> bool:
+        """Whether a process has not ended: one that nobody has collected yet has."""
+
 
 class Machine(Protocol):
     """The machine as a whole: its CPUs and its memory in bytes."""

@@ -150,6 +150,10 @@ class SimKernel(SimCgroups):
         """Who these processes are."""
         return ", ".join(f"process {pid}" for pid in pids)
 
+    def lives(self, pid: int) -> bool:
+        """Whether a process has not ended."""
+        return pid in self.processes and self.processes[pid].exit_code is None
+
     def _outcome(self, step: Step) -> Outcome:
         """One step and what came of it."""
         before = self._before(step)

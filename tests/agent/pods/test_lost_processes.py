@@ -29,3 +29,15 @@ def test_it_is_told_once_where_it_stays_away() -> None:
     bench.kernel.attach("/q", pid)
     assert moved(bench) == []
     assert len(moved(bench)) == 1, "again"
+
+
+def test_one_that_ended_and_was_not_collected_was_not_moved() -> None:
+    """As while its keeper is stopped: the kernel takes what ended out of its cgroup."""
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    pid = bench.keeper.kept["a"].pids["app"]
+    assert pid is not None
+    bench.kernel.attach("/", pid)
+    bench.kernel.end(pid, 3)
+    assert [moved(bench) for _ in range(3)] == [[], [], []]

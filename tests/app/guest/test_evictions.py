@@ -38,6 +38,9 @@ class Killer:
     def describe_processes(self, path: str, pids: Sequence[int]) -> str:
         return ""
 
+    def lives(self, pid: int) -> bool:
+        return True
+
 
 @contextmanager
 def joined(kubeconfig: str, killer: Killer, seconds: float = 2.0) -> Iterator[GuestEvictions]:

@@ -26,6 +26,9 @@ class LostProcesses:
                     continue
                 if is_at_or_below(places.get(pid, ""), state.cgroup):
                     continue
+                if not self._context.killer.lives(pid):
+                    # it ended, and its keeper has not seen that yet
+                    continue
                 told = self._missing.get(pid)
                 if told is False:
                     self._context.log.notes.append(

@@ -47,6 +47,11 @@ class Killing:
         more = f" and {len(named) - HOLDERS_TOLD} more" if len(named) > HOLDERS_TOLD else ""
         return ", ".join(named[:HOLDERS_TOLD]) + more
 
+    def lives(self, pid: int) -> bool:
+        """Whether a process has not ended (proc(5), state Z or X)."""
+        state = _text(f"/proc/{pid}/stat").rpartition(")")[2].lstrip()[:1]
+        return bool(state) and state not in "ZX"
+
 
 def _wanting(pid: int) -> int:
     """Threads of a process in state R."""
