@@ -19,6 +19,7 @@ from qoslet.core.fleet.read import BatchReader, Taint
 from qoslet.core.fleet.splitter import ItemSplitter
 from qoslet.core.node.flags import Flags
 from qoslet.core.quantity import parse
+from qoslet.errors import BadInput
 from qoslet.host.files.manifests import load_text
 from tests.cli.fleet.clusters import node, text_of
 
@@ -270,6 +271,19 @@ def test_a_sidecar_takes_the_port_of_a_node_and_an_init_container_does_not() -> 
     assert fits([node("n")], spec) == [(110, "pods")]
     spec["initContainers"] = [{**one, "restartPolicy": "Always"}]
     assert fits([node("n")], spec) == [(1, "hostPort")]
+
+
+@pytest.mark.parametrize("given", [1, "x", {"key": "a"}, ["x"], [{"key": 1}], [{"operator": []}]])
+def test_tolerations_that_are_none_are_bad_input(given: Any) -> None:
+    spec = {"containers": [{"name": "c", "image": "x"}], "tolerations": given}
+    with pytest.raises(BadInput, match=r"spec\.tolerations: cannot be read"):
+        fits([node("n")], spec)
+
+
+@pytest.mark.parametrize("given", [None, [], [{"key": None, "operator": "Exists"}]])
+def test_what_is_null_is_not_given(given: Any) -> None:
+    spec = {"containers": [{"name": "c", "image": "x"}], "tolerations": given}
+    assert fits([node("n")], spec) == [(110, "pods")]
 
 
 @pytest.mark.parametrize(

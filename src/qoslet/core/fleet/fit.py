@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.outcome import Amounts, NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow, Taint
 from qoslet.core.resources.admission import supports_os
+from qoslet.errors import BadInput
 
 UNSCHEDULABLE = "unschedulable"
 """What binds on a node that was cordoned."""
@@ -77,26 +78,41 @@ class FitRequest(Struct, frozen=True):
 
 
 def fit_request(pod: Pod, spec: Mapping[str, Any]) -> FitRequest:
-    """What is to fit, from a pod and the spec that it was read from."""
+    """What is to fit, from a pod and the spec that it was read from. Raises BadInput."""
     selector = spec.get("nodeSelector")
     labels = {str(key): str(value) for key, value in selector.items()} if selector else {}
     single = HOST_PORT if any(_host_ports(spec)) else ""
     is_daemon = pod.controller is not None and pod.controller[0] == "DaemonSet"
+    tolerations = _tolerations(pod, spec.get("tolerations"))
     if is_daemon:
-        single = DAEMON_SET
-    tolerations = tuple(_tolerations(spec, is_daemon))
+        single, tolerations = DAEMON_SET, (*tolerations, *_of_daemons(spec))
     return FitRequest(pod, labels, tolerations, single, tuple(_ignored(spec)))
 
 
-def _tolerations(spec: Mapping[str, Any], is_daemon: bool) -> Iterator[Toleration]:
-    """Those of the pod, and those that the controller of a DaemonSet adds."""
-    for one in spec.get("tolerations") or ():
-        if isinstance(one, dict):
-            yield Toleration(*[str(one.get(name) or "") for name in Toleration.__struct_fields__])
-    if is_daemon:
-        added = _OF_DAEMONS | (_OF_DAEMONS_IN_HOST_NETWORK if spec.get("hostNetwork") else {})
-        for key, effect in added.items():
-            yield Toleration(key, "Exists", "", effect)
+def _tolerations(pod: Pod, given: Any) -> tuple[Toleration, ...]:
+    """Those of the pod's spec. Raises BadInput."""
+    if isinstance(given, list):
+        given = [_given(one) for one in given]
+    try:
+        return tuple(convert(given or (), list[Toleration]))
+    except ValidationError as error:
+        where = f"{pod.where}: spec.tolerations"
+        hint = "a list of {key: gpu, operator: Exists, effect: NoSchedule}"
+        raise BadInput(f"cannot be read: {error}", where=where, hint=hint) from None
+
+
+def _given(toleration: Any) -> Any:
+    """A null is a field that is not given."""
+    if not isinstance(toleration, dict):
+        return toleration
+    return {key: value for key, value in toleration.items() if value is not None}
+
+
+def _of_daemons(spec: Mapping[str, Any]) -> Iterator[Toleration]:
+    """Those that the controller of a DaemonSet adds."""
+    added = _OF_DAEMONS | (_OF_DAEMONS_IN_HOST_NETWORK if spec.get("hostNetwork") else {})
+    for key, effect in added.items():
+        yield Toleration(key, "Exists", "", effect)
 
 
 def _host_ports(spec: Mapping[str, Any]) -> Iterator[int]:
