@@ -8,7 +8,9 @@ PIP := python -m pip --quiet --quiet --no-input --disable-pip-version-check
 APT := apt-get install -y make python3-venv
 # They wait more than they work.
 LIVE_JOBS ?= 4
-LIVE = $(BIN)/python -m pytest
+# What takes long is named, since a run takes as long as that.
+SLOWEST := --durations 15 --durations-min 10
+LIVE = $(BIN)/python -m pytest $(SLOWEST)
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a
@@ -31,7 +33,7 @@ run: $(VENV)/run.stamp ## Run the pods of examples/ with real requests and limit
 	$(BIN)/qoslet run examples/ --for $(SECONDS_OF_RUN) --simulate
 
 test: $(VENV)/dev.stamp ## Style, types, imports, documents and every test that needs no rights
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(SLOWEST) $(ARGS)
 
 live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, each in a group of its own (root)
 	@$(LIVE) -m 'live and not alone' -n $(LIVE_JOBS) --dist worksteal $(ARGS); beside=$$?; \
