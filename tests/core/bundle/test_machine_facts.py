@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.bundle.machine_facts import described, facts_text, read_facts, seen
+from qoslet.core.bundle.machine_facts import described, doctor_view, facts_text, read_facts
 from qoslet.core.bundle.redaction import Pseudonyms
 from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.node.host_facts import Probed
@@ -35,14 +35,14 @@ def test_facts_come_back_without_the_machines_identity() -> None:
     assert b"f" * 32 not in text
     found = read_facts(text, "b")
     assert replace(found, probed=PROBED) == MACHINE
-    assert seen(found)[1:] == seen(MACHINE)[1:]
+    assert doctor_view(found)[1:] == doctor_view(MACHINE)[1:]
 
 
 def test_redacted_facts_have_no_name_and_the_same_findings() -> None:
     text = facts_text(MACHINE, Pseudonyms())
     assert b"zq" not in text
-    found = [(row.topic, row.state) for row in seen(read_facts(text, "b"))[1]]
-    assert found == [(row.topic, row.state) for row in seen(MACHINE)[1]]
+    found = [(row.topic, row.state) for row in doctor_view(read_facts(text, "b"))[1]]
+    assert found == [(row.topic, row.state) for row in doctor_view(MACHINE)[1]]
 
 
 def test_a_node_says_what_it_can() -> None:

@@ -16,7 +16,7 @@ from qoslet.host.containers.spawn import StartFailed, begin
 from qoslet.host.keeper.container_process import why
 from qoslet.host.linux.capabilities import last_capability
 from qoslet.host.linux.mount_syscalls import library
-from qoslet.host.linux.processes.limit import said
+from qoslet.host.linux.processes.limit import reason_of
 from tests.cli.fixtures import environment
 from tests.paths import REPO
 
@@ -56,4 +56,4 @@ def test_a_fork_beyond_the_limit_is_not_the_containers_fault() -> None:
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
 def test_what_passes_is_a_sentence_and_no_failure(number: int) -> None:
     assert isinstance(why(OSError(number, os.strerror(number))), str)
-    assert said(number).startswith("no process can be made: ")
+    assert reason_of(number).startswith("no process can be made: ")

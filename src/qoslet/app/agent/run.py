@@ -308,7 +308,7 @@ class _First:
         return self._source.descriptors()
 
 
-def turn(parts: AgentRun, first: DesiredState, surface: Surface) -> RunResult:
+def run_agent(parts: AgentRun, first: DesiredState, surface: Surface) -> RunResult:
     """Run the loop until it ends. ``first`` is what the source said already."""
     return run_loop(
         parts.config,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.core.bundle.live import BundledTree
-from qoslet.core.bundle.machine_facts import described, read_facts, seen
+from qoslet.core.bundle.machine_facts import described, doctor_view, read_facts
 from qoslet.core.bundle.parts import (
     BUNDLE,
     CGROUPS,
@@ -98,7 +98,7 @@ class BundleInputs:
         """The machine, what is to be said of it, and whether qoslet can make cgroups there. Raises
         BadInput, BadInputs, CannotDo."""
         for where, text in self.bundle.texts(DOCTOR):
-            return seen(read_facts(text, where))
+            return doctor_view(read_facts(text, where))
         from qoslet.app.node.node import needs_linux
 
         node, _ = self.node((), NO_FLAGS)

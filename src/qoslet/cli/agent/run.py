@@ -345,7 +345,7 @@ def _serve(args: argparse.Namespace, parts: AgentRun, first: DesiredState) -> Ru
     from qoslet.app.agent import service
 
     with service.serving(parts, args.log_format, verbose=args.verbose) as surface:
-        ended = agent_run.turn(parts, first, surface)
+        ended = agent_run.run_agent(parts, first, surface)
     return agent_run.outcome(parts, ended)
 
 
@@ -364,7 +364,7 @@ def _watch(
             service.follow_steps(parts, lambda command, one: watching.log(command))
         try:
             with service.answering(parts, surface) as answering:
-                ended = agent_run.turn(parts, first, answering)
+                ended = agent_run.run_agent(parts, first, answering)
             complete = True
         finally:
             if watching is not None:

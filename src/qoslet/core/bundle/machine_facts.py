@@ -132,6 +132,6 @@ def described(node: Node) -> tuple[Machine, list[DoctorFinding], bool]:
     return machine, rows, node.host.controllers is None or all(bound)
 
 
-def seen(machine: Machine) -> tuple[Machine, list[DoctorFinding], bool]:
-    """The same of a machine that was looked at."""
+def doctor_view(machine: Machine) -> tuple[Machine, list[DoctorFinding], bool]:
+    """A machine with what ``doctor`` says of it, and whether qoslet can make cgroups there."""
     return machine, findings(machine), can_write(machine)

@@ -258,7 +258,7 @@ def why(error: Exception) -> StartFailed | str:
         give_up_kept()
         return f"{error.strerror}: raise the keeper's limit (ulimit -n 1024, or LimitNOFILE= of the unit)"
     if error.errno in NO_PROCESS:
-        return process_limit.said(error.errno or 0)
+        return process_limit.reason_of(error.errno or 0)
     reason = f"{error.strerror}: {error.filename}"
     return reason if error.errno in _MACHINE else StartFailed(NOT_EXECUTABLE, reason)
 

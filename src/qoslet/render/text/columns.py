@@ -115,18 +115,18 @@ def none(cgroup: Cgroup, rows: Rows, exact: bool) -> str:
     return ""
 
 
-def worth(standing: FullNodeCgroup | None, exact: bool) -> str:
-    """The bytes that reclaim leaves a group on a full node; nothing where it claims none."""
+def protected_bytes(standing: FullNodeCgroup | None, exact: bool) -> str:
+    """The bytes that reclaim leaves a cgroup on a full node; empty where it claims none."""
     if standing is None or not (standing.claim.min or standing.claim.low):
         return ""
     return size(standing.worth.protected, exact)
 
 
-def lost(standing: FullNodeCgroup | None, exact: bool) -> str:
-    """The same, only where it is less than the group claims."""
+def cut_protection(standing: FullNodeCgroup | None, exact: bool) -> str:
+    """The same, empty where it is all that the cgroup claims."""
     if standing is None or not any(standing.lost(file) for file in ("memory.min", "memory.low")):
         return ""
-    return worth(standing, exact)
+    return protected_bytes(standing, exact)
 
 
 COLUMNS: tuple[tuple[str, Cell], ...] = (

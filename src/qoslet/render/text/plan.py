@@ -20,10 +20,10 @@ from qoslet.render.text.columns import (
     DRAWN,
     GROUPS,
     by_file,
+    cut_protection,
     heading,
     label,
-    lost,
-    worth,
+    protected_bytes,
 )
 from qoslet.render.text.problems import place_of
 from qoslet.render.units import size
@@ -100,7 +100,7 @@ def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list
         own = qos.get(cgroup.pod.uid) if cgroup.pod else None
         cells = {name: cell(cgroup, rows, exact).replace("→", arrow) for name, cell in COLUMNS}
         standing = known.get(key_of(cgroup))
-        cells["worth"] = lost(standing, exact)
+        cells["worth"] = cut_protection(standing, exact)
         others = tuple(f"{s.file} = {s.value}" for s in cgroup.settings if s.file not in DRAWN)
         others += _first_limit(standing)
         others += _vm(plan, cgroup)
@@ -344,7 +344,7 @@ def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = F
             pod.key if pod else "",
             cgroup.container.name if cgroup.container else "",
             *(
-                worth(known.get(key_of(cgroup)), exact)
+                protected_bytes(known.get(key_of(cgroup)), exact)
                 if name == "worth"
                 else cell(cgroup, settings, exact).replace("→", arrow)
                 for name, cell in COLUMNS

@@ -27,7 +27,7 @@ def start_thread(thread: Thread) -> None:
         raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
 
 
-def said(number: int) -> str:
+def reason_of(number: int) -> str:
     """Why no process could be made, and what to do."""
     if number == ENOMEM:
         return "no process can be made: the kernel has no memory for it"
