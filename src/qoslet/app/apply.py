@@ -20,7 +20,7 @@ from qoslet.agent.one_shot import (
 from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
 from qoslet.agent.state.ownership import ownership_of
 from qoslet.app import tree as owned_tree
-from qoslet.app.node.node import needs_linux
+from qoslet.core.node.node import needs_linux
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.journal import CONTROL
 from qoslet.core.resources.cgroup_tree import Plan

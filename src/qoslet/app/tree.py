@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
 from qoslet.core.cgroup.names import DEFAULT_ROOT, is_at_or_below, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, GUESTS, Adopted, JournalState, Set
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root, probe_delegation
+from qoslet.host.cgroupfs.layout import unified
 from qoslet.host.cgroupfs.mounted import mounted
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
 from qoslet.host.linux.openat import parent
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
 from qoslet.host.state.resume import damaged_journals, open_journal, read_journal, verb_of
@@ -126,7 +127,7 @@ class OwnedTree:
     def enable(self, group: str = "") -> bool:
         """Write down which controllers making the root, or writing in ``group``, will enable above
         it; whether any."""
-        if not isinstance(self.driver.layout, HierarchyV2) or self.journal is None:
+        if unified(self.driver.layout) is None or self.journal is None:
             return False
         wanted, enabled = self.reach.controllers, False
         if self.place.driver == "systemd":
@@ -322,14 +323,14 @@ def _driver(place: TreeLocation, user: int, write: bool) -> tuple[Cgroupfs, Dele
         where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
         where = where or DEFAULT_POINT
         units = open_driver("systemd", place.hierarchy, where, place.root, files=[CONTROL]).driver
-        if isinstance(units.layout, HierarchyV2):
-            point = units.layout.tree.point
+        if (v2 := unified(units.layout)) is not None:
+            point = v2.tree.point
             return units, Delegation({"unified": point}, missing_below(point))
         return units, Delegation(place.mounts, {})
     reached = probe_delegation(place.hierarchy, place.mounts, place.root, user, write=write)
     driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
-    if isinstance(driver.layout, HierarchyV2):
-        driver.layout.wanted = reached.controllers
+    if (layout := unified(driver.layout)) is not None:
+        layout.wanted = reached.controllers
     return driver, reached
 
 

@@ -97,7 +97,7 @@ RARE = (
     "qoslet.core.cgroup.tree_owner", "qoslet.core.cgroup.keyed_files",
     "bisect", "math",
 )  # fmt: skip
-MODULES = {"plan": 116, "version": 16}
+MODULES = {"plan": 114, "version": 16}
 """The most modules of qoslet that a command imports."""
 
 

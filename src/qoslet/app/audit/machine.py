@@ -81,7 +81,7 @@ def audit_machine(
 def machine_source(plan: Plan) -> tuple[LiveSource, Mapping[str, str]]:
     """This machine as the source for a plan, and its mounts. Raises CannotDo where it is another
     machine than the plan's."""
-    from qoslet.app.node.node import needs_linux
+    from qoslet.core.node.node import needs_linux
     from qoslet.host.cgroupfs.mounted import mounted
     from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 

@@ -129,8 +129,8 @@ def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
     """The audit of a bundle, which does not change: it is looked at once. Raises BadInput,
     CannotDo."""
-    from qoslet.app.node.node import needs_linux
     from qoslet.core.api.manifest import Options
+    from qoslet.core.node.node import needs_linux
 
     needs_linux(inputs.node)
     node = inputs.node

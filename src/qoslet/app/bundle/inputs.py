@@ -99,7 +99,7 @@ class BundleInputs:
         BadInput, BadInputs, CannotDo."""
         for where, text in self.bundle.texts(DOCTOR):
             return doctor_view(read_facts(text, where))
-        from qoslet.app.node.node import needs_linux
+        from qoslet.core.node.node import needs_linux
 
         node, _ = self.node((), NO_FLAGS)
         needs_linux(node)

@@ -29,13 +29,13 @@ from qoslet.app.agent.host_run import memory_of
 from qoslet.app.guest.auditor import MachineAuditor
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.plugin_values import PluginValues
-from qoslet.app.node.node import needs_linux
 from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.guest.policy import NAMEABLE
+from qoslet.core.node.node import needs_linux
 from qoslet.core.reconcile.journal import AGENT
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
-from qoslet.host.cgroupfs.v2 import HierarchyV2
+from qoslet.host.cgroupfs.layout import unified
 from qoslet.host.cluster.client_library import HINT, ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.node_status import NodeStatusWriter
 from qoslet.host.cluster.pod_evictor import PodEvictor
@@ -127,8 +127,8 @@ def executor_of(tree: OwnedTree) -> CgroupExecutor:
     """What writes in a tree of another manager: files that a policy may name, in cgroups that are
     there. It makes and removes none, and enables no controller."""
     driver, journal = tree.driver, tree.journal
-    if isinstance(driver.layout, HierarchyV2):
-        driver.layout.wanted = frozenset()
+    if (layout := unified(driver.layout)) is not None:
+        layout.wanted = frozenset()
     if journal is not None:
         journal.wants_before = True
     driver.slow = AsyncWrites()

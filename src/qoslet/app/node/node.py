@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.core.node.node import Node
+from qoslet.core.node.node import needs_linux
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.validation.unasked_refusals import unasked_refusals
 from qoslet.core.problem import Problem
 from qoslet.core.resources.node_policy import node_policy
-from qoslet.errors import CannotDo
 from qoslet.host.files.bounds import NODE
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
     from qoslet.app.options import RunOptions
+    from qoslet.core.node.node import Node
     from qoslet.core.pressure.guard_mode import Mode
 
 
@@ -24,13 +24,6 @@ def guard_of(options: RunOptions, node: Node) -> Mode:
     from qoslet.core.pressure.guard_mode import default_mode
 
     return options.guard or default_mode(node_policy(node).memory_qos)
-
-
-def needs_linux(node: Node) -> None:
-    """Raise CannotDo for a node whose pods have no cgroups."""
-    if node.os == "windows":
-        message = f"{node.origins.get('os', 'os')}: a Windows node has no cgroups"
-        raise CannotDo(message, hint="describe a Linux node, or use qoslet plan and convert")
 
 
 def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:

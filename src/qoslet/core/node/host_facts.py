@@ -94,7 +94,8 @@ class Lookup:
     def described(self) -> bool:
         """Whether what lacks is assumed, not probed; decided where something lacks."""
         if self._described is None:
-            elsewhere = self._look == "never" or self._elsewhere()
+            named = bool(self.api) or isinstance(self._registered, str)
+            elsewhere = self._look == "never" or (named and self._elsewhere())
             self._described = self._look != "always" and elsewhere
         return self._described
 
@@ -103,8 +104,7 @@ class Lookup:
         from qoslet.core.node.described.this_machine import is_this
 
         if not self.api:
-            name = self._registered
-            return isinstance(name, str) and not is_this({"name": name}, self.found().identity)
+            return not is_this({"name": self._registered}, self.found().identity)
         fields = ("metadata.name", "machineID", "systemUUID", "bootID")
         named = {name.rpartition(".")[2]: self.api.get(name, ("",))[0] for name in fields}
         texts = {field: text for field, text in named.items() if isinstance(text, str)}

@@ -17,6 +17,7 @@ from qoslet.core.problem import Severity
 from qoslet.core.quantity import ZERO, Quantity, canonical, from_int, from_nano, sub, total
 from qoslet.core.versions import feature_gates
 from qoslet.core.versions.kubernetes import Profile
+from qoslet.errors import CannotDo
 
 Hierarchy = Literal["v1", "v2"]
 DriverName = Literal["cgroupfs", "systemd"]
@@ -281,3 +282,10 @@ def allocatable(node: Node) -> Quantities:
 def amount(quantities: Quantities, name: str) -> Quantity:
     """The amount of a resource, zero where it is not listed."""
     return quantities.get(name, ZERO)
+
+
+def needs_linux(node: Node) -> None:
+    """Raise CannotDo for a node whose pods have no cgroups."""
+    if node.os == "windows":
+        message = f"{node.origins.get('os', 'os')}: a Windows node has no cgroups"
+        raise CannotDo(message, hint="describe a Linux node, or use qoslet plan and convert")

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.controllers import WANTED_V2, own_path
+from qoslet.core.cgroup.controllers import DEFAULT_POINT, WANTED_V2, own_path
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.v1 import CONTROLLERS
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
 from qoslet.host.linux.openat import parent
 
 _CONTROL = "cgroup.subtree_control"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from qoslet.host.cgroupfs.v1 import HierarchiesV1
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT, HierarchyV2
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.host.linux.openat import KEPT, MountedTree
+
+if TYPE_CHECKING:
+    from qoslet.host.cgroupfs.v2 import HierarchyV2
 
 
 class CgroupLayout(Protocol):
@@ -49,7 +51,22 @@ def layout_of(
     mapping that has it under ``unified`` (default /sys/fs/cgroup). ``keeps`` is as for
     ``MountedTree``."""
     opened = partial(MountedTree, keeps=keeps)
+    # imported where it is mounted: a machine has one of both
     if hierarchy == "v1":
+        from qoslet.host.cgroupfs.v1 import HierarchiesV1
+
         return HierarchiesV1({} if isinstance(mounts, str) else mounts, opened)
+    from qoslet.host.cgroupfs.v2 import HierarchyV2
+
     point = mounts if isinstance(mounts, str) else mounts.get("unified", DEFAULT_POINT)
     return HierarchyV2(point, opened=opened)
+
+
+def unified(layout: CgroupLayout) -> HierarchyV2 | None:
+    """The one hierarchy of v2; None on v1."""
+    if layout.name == "v1":
+        return None
+    from qoslet.host.cgroupfs.v2 import HierarchyV2
+
+    assert isinstance(layout, HierarchyV2)
+    return layout

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qoslet.core.cgroup.controllers import WANTED_V2
+from qoslet.core.cgroup.controllers import DEFAULT_POINT, WANTED_V2
 from qoslet.host.cgroupfs.write_errors import cgroup_error
 from qoslet.host.linux.openat import MountedTree, parent
-
-DEFAULT_POINT = "/sys/fs/cgroup"
 
 
 class HierarchyV2:

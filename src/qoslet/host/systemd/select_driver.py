@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from qoslet.core.cgroup import names
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.names import Kind
 from qoslet.core.cgroup.unit_properties import version_of
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.usage.stats import FILES_V1, FILES_V2, processes, usage, with_rate
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.mounted import mounted
-from qoslet.host.cgroupfs.v2 import DEFAULT_POINT
 
 Cpus = dict[str, Mapping[str, Any]]
 """The ``cpu`` of each group, by path."""
