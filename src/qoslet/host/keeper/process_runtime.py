@@ -78,8 +78,7 @@ class ProcessRuntime:
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
         self.said = 0
-        bundled = bundled or OciContainers("")
-        self._oci = OciLifecycle(bundled, groups, self._watch, self.note)
+        self._oci = OciLifecycle(bundled or OciContainers(""), groups, self._watch, self.note)
         self._probes = KeeperProbes(groups, self._oci.place, clock)
         self._hooks = KeeperHooks(groups, self._oci.place, clock)
 
