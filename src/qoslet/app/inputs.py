@@ -33,7 +33,8 @@ class Inputs(Struct, frozen=True):
     """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
     ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``has_changed``
     tells that pods ended or were resized within the last minute, ``is_new`` that the kubelet has just
-    started; ``ready`` are those with a sandbox that is ready, None where they are not known."""
+    started; ``ready`` are those with a sandbox that is ready, ``older`` those with one from before the
+    kubelet started, None where they are not known."""
 
     pods: Sequence[Pod]
     node: Node
@@ -43,6 +44,7 @@ class Inputs(Struct, frozen=True):
     has_changed: bool = False
     is_new: bool = False
     ready: frozenset[str] | None = None
+    older: frozenset[str] | None = None
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -169,7 +171,15 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
     return Inputs(
-        loaded.pods, node, told, loaded, found.running, found.has_changed, found.is_new, found.ready
+        loaded.pods,
+        node,
+        told,
+        loaded,
+        found.running,
+        found.has_changed,
+        found.is_new,
+        found.ready,
+        found.older,
     )
 
 

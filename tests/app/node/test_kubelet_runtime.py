@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,16 @@ def test_a_kubelet_that_has_not_read_its_manifests_is_new(
         config = f"readOnlyPort: {number}\nstaticPodPath: /manifests\n"
         found = look(tmp_path, server, config, {"/manifests/etcd.yaml": POD}, age)
     assert found.is_new is is_new
+
+
+def test_a_sandbox_may_be_older_than_the_kubelet(tmp_path: Path, server: CriServer) -> None:
+    box(server, "a", "uid-a")
+    box(server, "b", "uid-b")
+    server.boxes["box-uid-a"].created_at = int((time.time() - 60) * 1e9)
+    server.boxes["box-uid-b"].created_at = int((time.time() - 10) * 1e9)
+    with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, _):
+        found = look(tmp_path, server, f"readOnlyPort: {number}\n", age=30)
+    assert found.older == {"uid-a"}
 
 
 def test_a_pod_of_the_api_server_cannot_be_guessed(tmp_path: Path, server: CriServer) -> None:

@@ -201,3 +201,20 @@ def test_what_follows_from_pods_that_were_not_read_is_pending(tmp_path: Path) ->
     after = without_kubelet_work(report, KubeletWork(lacks_pods=True))
     assert [one.path for one in after.findings if one.counts] == [other.path]
     assert [one.fix for one in after.findings if one.verdict == "pending"] == [None] * 3
+
+
+@pytest.mark.parametrize(("older", "verdict"), [(None, "stale"), (True, "stale"), (False, "drift")])
+def test_a_kubelet_has_read_its_configuration_before_it_created_a_pod(
+    tmp_path: Path, older: bool | None, verdict: str
+) -> None:
+    plan = plan_of(str(tmp_path), "v1", "cgroupfs", "1.36")
+    pods = [one for one in plan.cgroups if one.level == "pod" and one.pod is not None]
+    live = tree_of(plan)
+    for pod in pods:
+        live = written(live, pod.path or "", "pids.max", "512")
+    uids = frozenset(one.pod.uid for one in pods if one.pod is not None)
+    known = None if older is None else uids if older else frozenset[str]()
+    found = without_kubelet_work(look(plan, live), KubeletWork(older=known)).findings
+    assert len(found) == len(pods)
+    assert {one.verdict for one in found} == {verdict}
+    assert all(("podPidsLimit" in one.message) == (verdict == "stale") for one in found)

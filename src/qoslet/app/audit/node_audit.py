@@ -98,6 +98,7 @@ class NodeAudit:
                 ready=looks[-1].ready,
                 is_new=inputs.is_new,
                 has_changed=any(one.has_changed for one in looks),
+                older=looks[-1].older,
             )
 
         can_ask = self._args.resources == "spec"

@@ -97,6 +97,7 @@ class NodeInputs:
             found.is_new,
             has_changed or found.has_changed,
             lacks_pods,
+            found.older,
         )
 
     def current(self) -> NodeView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -81,6 +82,9 @@ class FoundNode(Struct, frozen=True):
     ready: frozenset[str] | None = None
     """UIDs of those that are ready, with all containers that run by the pods' statuses; None where the
     runtime cannot be asked."""
+    older: frozenset[str] | None = None
+    """UIDs of those whose sandbox is older than the kubelet's process, which read its configuration when
+    it started; None where that is not known."""
     is_new: bool = False
     """Whether the kubelet has just started, so that its first QoS update may be to come and it may
     name fewer pods than it has."""
@@ -130,12 +134,15 @@ def find_node(options: KubeletOptions) -> FoundNode:
     if age is not None and not is_new and age < READING_SECONDS and pods is not None:
         manifests = static_pod_names(process, fields, name or node_name(read))
         is_new = not manifests <= {(one.namespace, one.name) for one in listed}
-    ready = None
+    ready = older = None
     if runtime.is_asked:
+        if age is not None:
+            begun = time.time() - age
+            older = frozenset(one.uid for one in runtime.sandboxes if one.created_at < begun)
         ready = frozenset(one.uid for one in runtime.sandboxes)
         ready -= restarting(pods[1], runtime.containers) if pods is not None else frozenset()
     return FoundNode(
-        process.pid, name, documents, pods, notes, runtime.uids, has_changed, ready, is_new
+        process.pid, name, documents, pods, notes, runtime.uids, has_changed, ready, older, is_new
     )
 
 

@@ -71,6 +71,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What systemd's property of the file says, as ``systemctl show`` prints it."""
     property_name: str | None = None
     writer: str | None = None
+    is_earlier: bool = False
+    """Whether an earlier configuration of the kubelet explains it."""
     may_have: tuple[str, ...] = ()
     """Who may have caused it."""
     reset_by: str | None = None

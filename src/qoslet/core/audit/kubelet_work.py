@@ -40,13 +40,15 @@ class KubeletWork(Struct, frozen=True):
     ``ready`` of those that have a sandbox and the containers that their statuses name, None where
     that is not known; ``is_new``: it has just
     started, or has not read all its static manifests since; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
-    pods could not be read since."""
+    pods could not be read since; ``older`` are UIDs of the pods that were created before it started,
+    None where they are not known."""
 
     running: frozenset[str] = frozenset()
     ready: frozenset[str] | None = None
     is_new: bool = False
     has_changed: bool = False
     lacks_pods: bool = False
+    older: frozenset[str] | None = None
 
 
 def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
@@ -55,7 +57,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
     starts again, cgroups of pods that a new kubelet may not have read yet, and whatever follows from
     pods that could not be read."""
-    report = replace(report, findings=tuple(_starting(one, work.ready) for one in report.findings))
+    rows = (_kept(one, work.older) for one in report.findings)
+    report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
     changed = replace(work, has_changed=work.has_changed or bool(ending))
@@ -115,6 +118,15 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
         why = "the runtime does not run what its status names, as while the kubelet starts it"
         return _pending(one, why)
     return one
+
+
+def _kept(one: Finding, older: frozenset[str] | None) -> Finding:
+    """The finding, drift where an earlier configuration would explain a value of a pod that this kubelet
+    created: it reads its configuration at its start."""
+    if not one.is_earlier or older is None or _pod_uid(one) in _plain(older):
+        return one
+    message = f"{one.file} is {one.found}, planned {one.expected}"
+    return replace(one, verdict="drift", message=message, is_earlier=False)
 
 
 def _pod_uid(finding: Finding) -> str:

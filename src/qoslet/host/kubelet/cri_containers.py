@@ -52,6 +52,7 @@ async def _sandboxes(calls: Calls) -> list[RuntimeSandbox]:
             one.metadata.namespace,
             one.metadata.name,
             one.state == pb.SANDBOX_READY,
+            one.created_at / 1e9,
         )
         for one in sorted(answer.items, key=lambda one: -one.created_at)
         if _UID in one.labels

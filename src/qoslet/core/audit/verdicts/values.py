@@ -83,6 +83,10 @@ class Values:
             # whatever leaves a value leaves it in the property, too
             verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
+        # what a resize may have left as well stays stale in every pod
+        is_earlier = verdict == "stale" and not self._is_cleared(setting)
+        is_earlier = is_earlier and self._earlier.left_by(cgroup, file) is not None
+        finding = replace(finding, is_earlier=is_earlier)
         yield self._with_unit(finding, off, known and verdict != "rounding")
 
     def _machine_lacks(self, file: str) -> bool:
@@ -102,8 +106,7 @@ class Values:
         if earlier is not None:
             return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         level = self._context.level(cgroup)
-        cleared = same(file, setting.value, released(file, self._hierarchy) or "", self._page)
-        row = left_behind(level, file) if cleared else None
+        row = left_behind(level, file) if self._is_cleared(setting) else None
         # above pods the kubelet writes what it plans each minute: nothing is left there
         if row is not None and level not in ("kubepods", "qos"):
             return "stale", f"{plain}: {self._left_by(row)}"
@@ -116,6 +119,11 @@ class Values:
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
         return "drift", plain
+
+    def _is_cleared(self, setting: Setting) -> bool:
+        """Whether the value of a new cgroup is planned."""
+        fresh = released(setting.file, self._hierarchy) or ""
+        return same(setting.file, setting.value, fresh, self._page)
 
     def _is_rounded(self, setting: Setting, found: str, period: int) -> bool:
         """Whether a value is the planned one, rounded otherwise."""

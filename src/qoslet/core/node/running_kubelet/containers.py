@@ -20,13 +20,14 @@ _STATUSES = (
 
 class RuntimeSandbox(Struct, frozen=True):
     """A sandbox with the UID, namespace and name of its pod. That of a pod that ended is not ready
-    until the kubelet removes it, a minute later."""
+    until the kubelet removes it, a minute later. ``created_at`` in seconds since the epoch."""
 
     id: str
     uid: str
     namespace: str
     name: str
     is_ready: bool = True
+    created_at: float = 0.0
 
 
 class RuntimeContainer(Struct, frozen=True):
