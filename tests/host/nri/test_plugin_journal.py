@@ -126,6 +126,6 @@ def test_without_room_nothing_is_recorded(state: str, monkeypatch: pytest.Monkey
 
 
 def test_a_folder_that_others_can_open_is_refused(state: str) -> None:
-    os.chmod(state, 0o755)
-    with pytest.raises(CannotDo, match="mode 0755"):
+    os.chmod(state, 0o775)
+    with pytest.raises(CannotDo, match="mode 0775"):
         PluginJournal(ROOT, state)
