@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,7 @@ from tests.host.nri.fake_runtime import FakeRuntime
 
 PODS, CONTAINERS, ROUNDS = 110, 2, 10
 MIB = 1 << 20
+NONE: Mapping[int, int] = {}
 REPLAN_SECONDS = 0.5
 _CHILD = """
 import sys
@@ -42,8 +43,9 @@ nri_run.run(shared_options(args), nri_run.NriOptions(socket=args.nri_socket))
 """
 
 
-def pods(limit: int, more: int = 0) -> bytes:
-    """The pods of a kubelet, all with this limit in MiB; ``more`` have come."""
+def pods(limit: int, more: int = 0, resized: Mapping[int, int] = NONE) -> bytes:
+    """The pods of a kubelet, all with this limit in MiB; ``more`` have come, ``resized`` are other limits
+    of second containers by the numbers of their pods."""
     items = [
         {
             "apiVersion": "v1",
@@ -55,7 +57,7 @@ def pods(limit: int, more: int = 0) -> bytes:
                         "name": f"c{number}",
                         "resources": {
                             "requests": {"cpu": "10m", "memory": "16Mi"},
-                            "limits": {"memory": f"{limit if number else 64}Mi"},
+                            "limits": {"memory": f"{resized.get(pod, limit) if number else 64}Mi"},
                         },
                     }
                     for number in range(CONTAINERS)
@@ -103,18 +105,30 @@ class Plugin:
     def create(self, pod: int, number: int, limit: int = 64) -> float:
         """Milliseconds of a CreateContainer that gets its values."""
         self._number += 1
-        id = f"c{self._number}"
-        linux = pb.LinuxContainer(cgroups_path=f"{self.root}/burstable/podp{pod}/{id}")
-        linux.resources.memory.limit.value = limit * MIB
-        one = pb.Container(id=id, pod_sandbox_id="s", name=f"c{number}", linux=linux)
+        one = self._container(pod, number, f"c{self._number}", limit)
         begun = time.perf_counter()
-        values = self.runtime.created(
-            one, pb.PodSandbox(id="s", uid=f"p{pod}", name=f"p{pod}", namespace="d")
-        )
+        values = self.runtime.created(one, _sandbox(pod))
         took = time.perf_counter() - begun
         if "memory.high" not in values:
             raise SystemExit(f"no values: {values}")
         return took * 1000
+
+    def update(self, pod: int, limit: int) -> float:
+        """Milliseconds of an UpdateContainer that gets the values of a new plan."""
+        asked = pb.UpdateContainerRequest(pod=_sandbox(pod))
+        asked.container.CopyFrom(self._container(pod, 1, f"u{pod}", 64))
+        asked.linux_resources.memory.limit.value = limit * MIB
+        begun = time.perf_counter()
+        data = self.runtime.answer(self.runtime.send("UpdateContainer", asked.SerializeToString()))
+        took = time.perf_counter() - begun
+        if "memory.high" not in str(pb.UpdateContainerResponse.FromString(data)):
+            raise SystemExit("no values in an update")
+        return took * 1000
+
+    def _container(self, pod: int, number: int, id: str, limit: int) -> pb.Container:
+        linux = pb.LinuxContainer(cgroups_path=f"{self.root}/burstable/podp{pod}/{id}")
+        linux.resources.memory.limit.value = limit * MIB
+        return pb.Container(id=id, pod_sandbox_id="s", name=f"c{number}", linux=linux)
 
     def nothing(self) -> float:
         """Milliseconds of a callback that decides nothing."""
@@ -127,6 +141,10 @@ class Plugin:
         self.process.terminate()
         self.process.communicate(timeout=30)
         self.runtime.close()
+
+
+def _sandbox(pod: int) -> pb.PodSandbox:
+    return pb.PodSandbox(id="s", uid=f"p{pod}", name=f"p{pod}", namespace="d")
 
 
 @contextmanager
@@ -155,6 +173,13 @@ def measure() -> list[Figure]:
             known.append(one.create(turn % PODS, 0))
             floor.append(one.nothing())
             time.sleep(0.002)
+        resized, quiet, limits = list[float](), list[float](), dict[int, int]()
+        for turn in range(2 * PODS):
+            pod, limit = turn % PODS, 65 + turn % 7
+            limits[pod] = limit
+            one.put(pods(64, resized=limits))
+            resized.append(one.update(pod, limit))
+            quiet.append(one.nothing())
         for more in range(1, 4 * ROUNDS + 1):
             one.put(pods(64, more))
             came.append(one.create(PODS + more - 1, 0))
@@ -166,6 +191,22 @@ def measure() -> list[Figure]:
             percentile(known, 0.99),
             None,
             "",
+            50,
+        ),
+        Figure(
+            "NRI callback for a resize, median",
+            "ms",
+            median(resized),
+            median(quiet),
+            "an empty one",
+            None,
+        ),
+        Figure(
+            "NRI callback for a resize, p99",
+            "ms",
+            percentile(resized, 0.99),
+            percentile(quiet, 0.99),
+            "an empty one, p99",
             50,
         ),
         Figure(

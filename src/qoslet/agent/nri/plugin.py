@@ -22,6 +22,7 @@ from qoslet.core.guest.nri_values import (
     CARRIED,
     HIGH,
     MAX,
+    ContainerValues,
     may_carry,
     values_at_creation,
     values_to_change,
@@ -65,6 +66,8 @@ class NriPlugin:
         self._lock = threading.Lock()
         self._known: dict[str, TrackedContainer] = {}
         self._refused: dict[str, Unified] = {}
+        self._right: dict[str, tuple[TrackedContainer, ContainerValues | None, GuestPolicy]] = {}
+        """Containers in which nothing differed, and from what."""
 
     def synchronized(self, containers: Sequence[NriContainer]) -> None:
         """Every container that there is; the loop changes them."""
@@ -140,8 +143,16 @@ class NriPlugin:
         found, entries = list[tuple[NriContainer, NriUpdate]](), list[Entry]()
         with self._lock:
             known = list(self._known.values())
+        policy, right = policy or self._planned.policy, self._right
+        self._right = {}
         for one in known:
-            update = self._wanted(one, policy or self._planned.policy)
+            state = one, self._planned.known(one.container), policy
+            if right.get(one.container.id) == state:
+                self._right[one.container.id] = state
+                continue
+            update = self._wanted(one, policy)
+            if not update.unified:
+                self._right[update.id] = state
             if not self._writes:
                 update = NriUpdate(update.id, update.given_back, update.returned)
             if update.unified and self._refused.get(update.id) != update.unified:

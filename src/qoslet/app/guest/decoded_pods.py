@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Literal
 
@@ -22,49 +23,57 @@ class _PodList(Struct):
 
 
 class DecodedPods:
-    """What ``load_text`` gives, for one source after another."""
+    """What ``load_text`` gives, for one list after another and several options for each."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Loaded] = {}
-        self._known_for: tuple[Options, str] | None = None
+        self._known: dict[Options, dict[bytes, Loaded]] = {}
+        self._known_for = ""
+        self._split: tuple[bytes, Mapping[bytes, Raw] | None] = b"", None
 
     def load(self, text: bytes, options: Options, name: str) -> Loaded:
         """The pods of ``text``. Raises BadInputs."""
-        if self._known_for != (options, name):
-            self._known, self._known_for = {}, (options, name)
+        if self._known_for != name:
+            self._known, self._known_for = {}, name
+        known = self._known.get(options, {})
         try:
-            items = msgspec.json.decode(text, type=_PodList).items
-            made = {self._key(raw): raw for raw in items}
-            parts = {key: self._part(key, raw, options, name) for key, raw in made.items()}
-        except (*DECODE_ERRORS, BadInputs):
+            pods = self._pods(text)
+            if pods is None:
+                return load_text(text, options, name=name)
+            parts = {
+                key: known[key] if key in known else _decoded(raw, options, name)
+                for key, raw in pods.items()
+            }
+        except BadInputs:
             return load_text(text, options, name=name)
-        self._known = parts
+        self._known[options] = parts
         found = Loaded(
             [pod for one in parts.values() for pod in one.pods],
             [row for one in parts.values() for row in one.problems],
             [],
         )
         nodes = {node for one in parts.values() for node in one.nodes}
-        if (
-            len(parts) == len(items)
-            and _are_distinct(found)
-            and (options.node_name or len(nodes) < 2)
-        ):
+        if _are_distinct(found) and (options.node_name or len(nodes) < 2):
             return found
         # what is said of several pods together
         return load_text(text, options, name=name)
 
-    @staticmethod
-    def _key(raw: Raw) -> bytes:
-        return blake2b(raw, digest_size=16).digest()
+    def _pods(self, text: bytes) -> Mapping[bytes, Raw] | None:
+        """The texts of the pods by their digests; None where two are the same, and of what is no
+        PodList."""
+        if self._split[0] is not text:
+            try:
+                items = msgspec.json.decode(text, type=_PodList).items
+            except DECODE_ERRORS:
+                items = []
+            pods = {blake2b(raw, digest_size=16).digest(): raw for raw in items}
+            self._split = text, pods if len(pods) == len(items) > 0 else None
+        return self._split[1]
 
-    def _part(self, key: bytes, raw: Raw, options: Options, name: str) -> Loaded:
-        """One pod as it was decoded. Raises BadInputs."""
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        alone = b'{"apiVersion":"v1","kind":"PodList","items":[%b]}' % bytes(raw)
-        return load_text(alone, options, name=name)
+
+def _decoded(raw: Raw, options: Options, name: str) -> Loaded:
+    """One pod. Raises BadInputs."""
+    alone = b'{"apiVersion":"v1","kind":"PodList","items":[%b]}' % bytes(raw)
+    return load_text(alone, options, name=name)
 
 
 def _are_distinct(loaded: Loaded) -> bool:

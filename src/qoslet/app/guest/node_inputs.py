@@ -65,7 +65,7 @@ class NodeInputs:
         self._made_of: tuple[object, ...] = ()
         self._plan: Plan | None = None
         self._allocated: Plan | None = None
-        self._decoded = {allocated: DecodedPods() for allocated in (False, True)}
+        self._decoded = DecodedPods()
         self._plans = {allocated: KeptPlan() for allocated in (False, True)}
         self._nodes: dict[_Variant, tuple[Node, Sequence[Problem]]] = {}
         self._nodes_at = float("-inf")
@@ -180,7 +180,7 @@ class NodeInputs:
         """The inputs of a plan. Raises QosletError."""
         node, problems = self._described(policy)
         options = Options(False, allocated, node.name)
-        loaded = self._decoded[allocated].load(reading.pods, options, reading.place)
+        loaded = self._decoded.load(reading.pods, options, reading.place)
         running = reading.running
         told = (*problems, *loaded.problems)
         pods = confined(loaded.pods, policy, self._kubelets(policy, node))
