@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from http.client import IncompleteRead
 from pathlib import Path
@@ -65,6 +66,23 @@ def test_what_speaks_no_tls_or_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NoResponse, match="connection refused"):
         session.reach()
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "hint"),
+    [
+        (9, "certificate is not yet valid", "compare the clocks"),
+        (10, "certificate has expired", "compare the clocks"),
+        (18, "self-signed certificate", "name its authority"),
+    ],
+)
+def test_a_certificate_that_is_out_of_time_is_a_matter_of_clocks(
+    code: int, text: str, hint: str
+) -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = code, text
+    found = no_response(error, "https://api")
+    assert (text in found.message, found.hint.startswith(hint)) == (True, True)
 
 
 def test_other_errors_keep_their_names() -> None:

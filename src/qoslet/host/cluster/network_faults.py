@@ -23,6 +23,8 @@ _BY_NUMBER = {
     errno.EHOSTUNREACH: ("no route leads there", _ADDRESS),
     errno.ENETUNREACH: ("no route leads there", _ADDRESS),
 }
+_OUT_OF_TIME = (9, 10)
+"""OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
 _DEPTH = 8
 
 
@@ -59,6 +61,8 @@ def _said(error: BaseException) -> tuple[str, str] | None:
     """Message and hint of an error that says enough by itself."""
     if isinstance(error, ssl.SSLCertVerificationError):
         message = f"its certificate is not trusted: {shown(error.verify_message, 120)}"
+        if error.verify_code in _OUT_OF_TIME:
+            return message, "compare the clocks of both machines; else renew the certificate"
         return message, "name its authority in the kubeconfig: certificate-authority"
     if isinstance(error, ssl.SSLError):
         return f"it does not speak TLS: {error.reason or 'no reason given'}", _ADDRESS
