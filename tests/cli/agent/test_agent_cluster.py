@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,13 @@ def test_the_words_of_a_container_are_told(tmp_path: Path) -> None:
     assert (
         done.stderr.splitlines()[-1] == "qoslet: node/n5: kubectl: qoslet: policy: mode: not known"
     )
+
+
+def test_the_plugin_of_kubectl_begins_no_agent(tmp_path: Path) -> None:
+    plugin = tmp_path / "kubectl-qoslet"
+    plugin.write_text(f"#!{sys.executable}\nfrom qoslet.cli.main import main\n\nmain()\n")
+    plugin.chmod(0o755)
+    done = subprocess.run([str(plugin), "agent"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = "kubectl qoslet agent: needs --status or --dry-run (on a node: qoslet agent)"
+    assert done.stderr == f"qoslet: {said}\n"

@@ -197,6 +197,9 @@ def run(args: argparse.Namespace) -> int:
         return _dry_run(args, options)
     if args.output == "json":
         raise BadInput("needs --status or --dry-run", where="-o json", hint="--log-format json")
+    if is_plugin():
+        hint = "on a node: qoslet agent"
+        raise BadInput("needs --status or --dry-run", where="kubectl qoslet agent", hint=hint)
     from qoslet.app.guest.run import run as run_agent
     from qoslet.render.text.live.progress import working
 
