@@ -224,7 +224,7 @@ def test_what_is_cold_is_reclaimed_first() -> None:
 def test_page_cache_that_is_reclaimed_is_left_alone() -> None:
     bench = Throttled()
     path = bench.pod("reader")
-    bench.holds(path, 10, cache=233)
+    bench.holds(path, 10, cache=236)
     bench.pushing.add(path)
     bench.stolen[path] = 1000
     assert bench.time(60) == []
@@ -237,7 +237,7 @@ def test_page_cache_that_sockets_hold_is_not_believed(asked: bool) -> None:
     bench = Throttled(reclaim=asked)
     bench.cold.refuses = True
     path = bench.pod("server")
-    bench.holds(path, 10, cache=233)
+    bench.holds(path, 10, cache=236)
     bench.pushing.add(path)
     bench.stolen[path] = 5000
     assert bench.time(10) == []
@@ -257,7 +257,7 @@ def test_page_cache_that_sockets_hold_is_not_believed(asked: bool) -> None:
 def test_page_cache_that_is_scanned_in_vain_is_not_asked_for() -> None:
     bench = Throttled()
     path = bench.pod("server")
-    bench.holds(path, 10, cache=233)
+    bench.holds(path, 10, cache=236)
     bench.pushing.add(path)
     bench.stolen[path] = 5000
     assert bench.time(10) == []
@@ -288,7 +288,7 @@ def test_several_stalls_are_answered_at_once() -> None:
 def test_it_is_said_since_when_nothing_was_freed() -> None:
     bench = Throttled("observe")
     path = bench.pod("server")
-    bench.holds(path, 10, cache=233)
+    bench.holds(path, 10, cache=236)
     bench.pushing.add(path)
     bench.stolen[path] = 1000
     bench.time(10)

@@ -147,6 +147,30 @@ def test_recorded_loads_on_a_machine_that_looks_every_two_seconds(file: Path) ->
         assert stalled[0] - fast(looks) <= LATE + 2
 
 
+@pytest.mark.parametrize("stem", sorted(STALLS))
+def test_recorded_stalls_stand_above_their_memory_high(stem: str) -> None:
+    """The kernel delays a task by the overage, so usage below memory.high shows that reclaim makes room."""
+    for file in (one for one in RECORDED if one.stem == stem):
+        looks = looks_of(file)
+        late = [look.sample for look in looks if look.sample.at > fast(looks) + 0.4]
+        assert late
+        assert all(one.current > (one.high or 0) for one in late)
+
+
+@pytest.mark.parametrize(("current", "stalls"), [(242.9, False), (246, True)])
+def test_one_that_has_no_cpu_time_at_its_memory_high_is_not_stalled(
+    current: float, stalls: bool
+) -> None:
+    """A reader under a CPU limit of 1 ms, or on a machine that is too busy: next to nothing moves."""
+    looks = [
+        sample(n / 2, cache=40, held=203, steals=0.2, current=int(current * MIB)) for n in range(20)
+    ]
+    looks = [
+        replace(one, pressure=Pressure(0, 1 + n * 300_000, 0, 0)) for n, one in enumerate(looks)
+    ]
+    assert (after(*looks).verdict.state == "stalled") is stalls
+
+
 def test_two_comparisons_have_to_agree() -> None:
     assert [after(*steady(n)).verdict.state for n in (1, 2, 3)] == [
         "calm",
@@ -373,7 +397,7 @@ def test_memory_that_looks_reclaimable_counts_while_it_is_taken(
         assert state == "stalled", "never for ever"
 
 
-@given(st.integers(64 * MIB, 1 << 40), st.floats(0.4, 1.2), st.floats(0, 0.2))
+@given(st.integers(64 * MIB, 1 << 40), st.floats(0.4, 1.2), st.floats(0.01, 0.2))
 def test_whoever_holds_all_of_it_is_stalled_within_three_looks(
     high: int, step: float, above: float
 ) -> None:

@@ -203,7 +203,8 @@ def track_sample(
     signs = _signals(before, sample, swap_room, progress)
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
-    judged = _judge(signs, progress, track, tuning, refused=refused)
+    above = max(before.current, sample.current) > signs.high
+    judged = _judge(signs, progress, track, tuning, refused=refused, above=above)
     if judged.progress:
         track = replace(track, progress_at=at)
     signs = replace(
@@ -264,13 +265,17 @@ def _judge(
     tuning: StallTuning,
     *,
     refused: bool,
+    above: bool,
 ) -> _Judgement:
-    """What one comparison says. Each answer but ``stalled`` needs a sign of progress, or ends."""
+    """What one comparison says. Each answer but ``stalled`` needs a sign of progress, or ends.
+    ``above``: usage was above memory.high in either sample; the kernel delays nobody otherwise."""
     now = track.samples[-1].at
     if signs.current < signs.high * tuning.near_ratio:
         return _Judgement("calm", "below memory.high", progress=True)
     if track.crossed_at is None or now - track.crossed_at > tuning.history_seconds:
         return _Judgement("calm", "no process asks for more memory", progress=True)
+    if not above:
+        return _Judgement("reclaiming", "its usage is not above memory.high", progress=True)
     exhausted = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
     if sign:
