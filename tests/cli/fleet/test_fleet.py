@@ -224,6 +224,52 @@ def test_how_many_more_fit(tmp_path: Path) -> None:
     assert found["totals"]["fit"]["count"] == 4
 
 
+FLAGS: list[tuple[tuple[str, ...], tuple[int, str], tuple[int, str] | None]] = [
+    (("--kube-reserved", "cpu=4"), (2, "cpu"), None),
+    (("--max-pods", "2"), (2, "pods"), None),
+    (("--hierarchy", "v2"), (4, "cpu"), None),
+    (("--to", "kube-reserved=cpu=4"), (4, "cpu"), (2, "cpu")),
+    (("--to", "max-pods=3"), (4, "cpu"), (3, "pods")),
+    (("--max-pods", "1", "--to", "max-pods=200"), (1, "pods"), (4, "cpu")),
+    (("--to", "hierarchy=v1", "--hierarchy", "v2"), (4, "cpu"), (4, "cpu")),
+    (("--rehearse", "v2-to-v2"), (4, "cpu"), (4, "cpu")),
+    (
+        ("--to", "node=kubelet.yaml", "--to", "cpu-manager-policy=static"),
+        (4, "cpu"),
+        (3, "cpu"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "wanted", "other"), FLAGS)
+def test_what_decides_about_allocatable_decides_about_what_fits(
+    tmp_path: Path,
+    options: tuple[str, ...],
+    wanted: tuple[int, str],
+    other: tuple[int, str] | None,
+) -> None:
+    (tmp_path / "pod.yaml").write_text(MORE)
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    text = text_of([node("node-0")])
+    done = run("fleet", "-", "--fit", "pod.yaml", *options, folder=tmp_path, stdin=text)
+    found = fleet(tmp_path, "-", "--fit", "pod.yaml", *options, stdin=text)
+    (one,) = found["nodes"]
+    assert tuple(one["fit"].values()) == wanted
+    after = one["after"]["fit"] if other else None
+    assert (None if after is None else tuple(after.values())) == other
+    total = found["totals"]["fit"]
+    if other is None:
+        assert "after" not in total
+        assert f"{wanted[0]} more of default/more fit" in done.stdout
+        return
+    binding = {other[1]: 1}
+    assert total["after"] == {"count": other[0], "nodes": 1, "bindingResources": binding}
+    told = f"on the other side: {other[0]} more fit; what binds: {other[1]} on 1"
+    assert (told in done.stdout) == (other != wanted)
+    if other[0] != wanted[0]:
+        assert f"{wanted[0]} → {other[0]}" in done.stdout
+
+
 FITS: list[tuple[str, dict[str, Any], dict[str, tuple[int, str]], list[str]]] = [
     ("Pod", {}, {"a": (8, "cpu"), "b": (0, "taints"), "off": (0, "unschedulable")}, []),
     (

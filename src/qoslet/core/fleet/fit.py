@@ -7,7 +7,7 @@ node, AddOrUpdateDaemonPodTolerations). What else limits where a pod runs is nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert
@@ -15,6 +15,7 @@ from msgspec import Struct, ValidationError, convert
 from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.outcome import Amounts, NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow, Taint
+from qoslet.core.node.node import Node
 from qoslet.core.resources.admission import supports_os
 from qoslet.errors import BadInput
 
@@ -189,12 +190,20 @@ class Fitter:
 
 
 def schedulable(planner: NodePlanner) -> Amounts:
-    """What the scheduler counts with: what the node reports where no configuration is given for
-    it, else what follows from the configuration, and the devices that are healthy."""
+    """What the scheduler counts with: what the node reports, but what follows from the configuration
+    where one is given, or a flag that decides about it; devices are those that are healthy."""
     node = planner.node
     reported = amounts(node.status_allocatable)
-    pods = min(node.kubelet.max_pods, reported.get("pods", node.kubelet.max_pods))
-    if reported and not node.kubelet_given:
-        return {**reported, "pods": reported.get("pods", pods)}
     devices = {name: amount for name, amount in reported.items() if "/" in name}
-    return {**planner.allocatable, **devices, "pods": node.kubelet.max_pods}
+    whole = bool(reported) and not (node.kubelet_given or _is_flag(node, _RESERVING))
+    left = reported if whole else {**planner.allocatable, **devices}
+    known = "pods" in reported and not (node.kubelet_given or _is_flag(node, ("maxPods",)))
+    return {**left, "pods": reported["pods"] if known else node.kubelet.max_pods}
+
+
+_RESERVING = ("kubeReserved", "systemReserved", "evictionHard", "reservedSystemCPUs")
+
+
+def _is_flag(node: Node, fields: Sequence[str]) -> bool:
+    """Whether a flag gives one of these fields of a KubeletConfiguration."""
+    return any(node.origins.get(field, "").startswith("--") for field in fields)

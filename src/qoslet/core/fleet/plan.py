@@ -13,6 +13,7 @@ from qoslet.core.fleet.fit import SELECTOR, TAINTS, Fit, FitRequest, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
+from qoslet.core.fleet.read import NodeRow
 from qoslet.core.fleet.second_side import SecondSide, Told, unchanged
 from qoslet.core.fleet.shape_change import ShapeStore
 from qoslet.core.fleet.templates import TemplateStore, node_key
@@ -23,12 +24,13 @@ from qoslet.errors import BadInput, BadInputs
 
 class NodeResult(Struct, frozen=True, gc=False):
     """What was found of a node; ``after`` and ``change`` with a second side, ``fit`` with a pod to
-    fit."""
+    fit, ``fit_after`` with both."""
 
     outcome: NodeOutcome
     after: NodeOutcome | None = None
     change: NodeChange | None = None
     fit: Fit | None = None
+    fit_after: Fit | None = None
 
 
 class Fleet(Struct, frozen=True):
@@ -56,13 +58,18 @@ class Fleet(Struct, frozen=True):
 
 class _Kind(Struct, gc=False):
     """What nodes share that are equal on all sides but for their names. ``same``: the second side
-    is the first; ``severities`` are those of the second's documents."""
+    is the first; ``severities`` are those of the second's documents; ``fitters`` are empty without a
+    pod to fit."""
 
     planners: list[NodePlanner]
     second: SecondSide | None
     same: bool
     severities: tuple[Severity, ...]
-    fitter: Fitter | None
+    fitters: list[Fitter]
+
+    def fit(self, side: int, outcome: NodeOutcome, row: NodeRow) -> Fit | None:
+        """How many pods fit on a node of a side."""
+        return self.fitters[side].fit(outcome, row) if self.fitters else None
 
 
 class FleetPlanner:
@@ -124,31 +131,34 @@ class FleetPlanner:
     def _made(self, found: Sequence[FoundNode]) -> _Kind:
         """What is shared by nodes like this one on all sides."""
         planners = [self._planner(one.node) for one in found]
-        fitter = Fitter(planners[0], self._fit) if self._fit is not None else None
+        fitters = [] if self._fit is None else [Fitter(one, self._fit) for one in planners]
         if len(found) == 1:
-            return _Kind(planners, None, False, (), fitter)
+            return _Kind(planners, None, False, (), fitters)
         pair = id(planners[0]), id(planners[1])
         second = self._seconds.get(pair)
         if second is None:
             second = self._seconds[pair] = SecondSide(planners[0], planners[1], self._shapes)
         same = planners[0] is planners[1] and found[0].problems == found[1].problems
         severities = tuple([one.severity for one in found[1].problems])
-        return _Kind(planners, second, same, severities, fitter)
+        return _Kind(planners, second, same, severities, fitters)
 
     def _planned(self, name: str, found: FoundNode, kind: _Kind, told: Told) -> NodeResult:
         groups = self._cluster.groups(name)
         second = kind.second
         whole = second is not None and second.is_exact
         first = kind.planners[0].plan(name, groups, found.problems, whole)
-        fit = kind.fitter.fit(first.outcome, self._cluster.nodes[name]) if kind.fitter else None
+        row = self._cluster.nodes[name]
+        fit = kind.fit(0, first.outcome, row)
         if second is None:
             return NodeResult(first.outcome, fit=fit)
         if kind.same:
             change = unchanged(kind.planners[0], first, groups)
-            return NodeResult(first.outcome, first.outcome, change, fit)
+            return NodeResult(first.outcome, first.outcome, change, fit, fit)
         if whole:
-            return NodeResult(first.outcome, *second.whole(first, groups, told), fit)
-        return NodeResult(first.outcome, *second.of(first, groups, kind.severities, told), fit)
+            after, change = second.whole(first, groups, told)
+        else:
+            after, change = second.of(first, groups, kind.severities, told)
+        return NodeResult(first.outcome, after, change, fit, kind.fit(1, after, row))
 
     def _broken(self, name: str, problems: Sequence[Problem]) -> NodeResult:
         pods = sum(one.count for one in self._cluster.groups(name))

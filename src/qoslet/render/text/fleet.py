@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.api.schema import shown
 from qoslet.render.documents.fleet.fleet import (
     STATES,
+    fit_texts,
     grave,
     other_outcomes,
     outcome_text,
@@ -18,6 +19,7 @@ from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
+    from qoslet.core.fleet.fit import Fit
     from qoslet.core.fleet.outcome import NodeOutcome
     from qoslet.core.fleet.plan import Fleet, NodeResult
     from qoslet.core.fleet.problems import FleetProblem
@@ -74,14 +76,19 @@ def _what_if(fleet: Fleet) -> Iterator[str]:
         yield f"changes: {changed:,}, {worse:,} worse, {better:,} better; CPU share when all compete: {_count(less, 'pod')} less, {more:,} more"
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
-        names = sorted({one.binding for one in fits})
-        binding = ", ".join(
-            f"{name} on {sum(one.binding == name for one in fits):,}" for name in names
-        )
-        count = sum(one.count for one in fits)
-        yield f"{count:,} more of {printable(fleet.fit_pod)} fit; what binds: {binding}"
+        yield _fitting(fits, f" of {printable(fleet.fit_pod)}")
+        after = [one.fit_after for one in fleet.nodes if one.fit_after is not None]
+        if after and after != fits:
+            yield f"on the other side: {_fitting(after)}"
         if fleet.fit_ignored:
             yield f"not considered: {', '.join(fleet.fit_ignored)}"
+
+
+def _fitting(fits: Sequence[Fit], of: str = "") -> str:
+    """How many fit on all nodes, and what binds on how many."""
+    names = sorted({one.binding for one in fits})
+    binding = ", ".join(f"{name} on {sum(one.binding == name for one in fits):,}" for name in names)
+    return f"{sum(one.count for one in fits):,} more{of} fit; what binds: {binding}"
 
 
 def _amount(name: str, amount: int) -> str:
@@ -130,8 +137,7 @@ def _row(result: NodeResult, head: Sequence[str], terminal: Terminal) -> list[st
         change = result.change
         cells += ["", ""] if change is None else [str(change.worse), str(change.better)]
     if "fit" in head:
-        fit = result.fit
-        cells += ["", ""] if fit is None else [str(fit.count), fit.binding]
+        cells += fit_texts(result, terminal.mark("→", "->"))
     return cells
 
 

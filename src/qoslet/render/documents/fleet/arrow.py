@@ -57,6 +57,9 @@ def _row(result: NodeResult, resources: list[str]) -> dict[str, Any]:
         row["pods_with_more_cpu"] = change.pods_with_more_cpu
     if fit is not None:
         row |= {"fit": fit.count, "binding_resource": fit.binding}
+    if result.fit_after is not None:
+        row |= {"fit_after": result.fit_after.count}
+        row["binding_resource_after"] = result.fit_after.binding
     return row
 
 

@@ -32,6 +32,14 @@ def outcome_text(result: NodeResult, arrow: str) -> str:
     return state if after is None or after.state == state else f"{state} {arrow} {after.state}"
 
 
+def fit_texts(result: NodeResult, arrow: str) -> tuple[str, str]:
+    """How many pods fit and what binds, on both sides where they differ; empty where it is not known."""
+    fits = [one for one in (result.fit, result.fit_after) if one is not None]
+    columns = [str(one.count) for one in fits], [one.binding for one in fits]
+    count, binding = (f" {arrow} ".join(dict.fromkeys(column)) for column in columns)
+    return count, binding
+
+
 def other_outcomes(nodes: Sequence[NodeResult]) -> str:
     """How many nodes have which outcome on the other side; empty where it is that of the first."""
     found = [(one.outcome.state, (one.after or one.outcome).state) for one in nodes]
@@ -81,16 +89,17 @@ def totals(fleet: Fleet) -> Document:
         found["changes"] = _sums(changes)
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
-        found["fit"] = {**_fits(fleet.fit_pod, fits), "notConsidered": list(fleet.fit_ignored)}
+        whole = {"pod": fleet.fit_pod, **_fits(fits), "notConsidered": list(fleet.fit_ignored)}
+        others = [one.fit_after for one in fleet.nodes if one.fit_after is not None]
+        found["fit"] = {**whole, "after": _fits(others)} if others else whole
     return found
 
 
-def _fits(pod: str, fits: list[Fit]) -> Document:
+def _fits(fits: list[Fit]) -> Document:
     binding: dict[str, int] = {}
     for one in fits:
         binding[one.binding] = binding.get(one.binding, 0) + 1
     return {
-        "pod": pod,
         "count": sum(one.count for one in fits),
         "nodes": sum(one.count > 0 for one in fits),
         "bindingResources": dict(sorted(binding.items())),
@@ -130,13 +139,20 @@ def _node(result: NodeResult) -> Document:
     if outcome.state != "broken":
         found |= _planned(outcome)
     if result.after is not None:
-        found["after"] = {"outcome": result.after.state, **_planned(result.after)}
+        after: Document = {"outcome": result.after.state, **_planned(result.after)}
+        found["after"] = after | (
+            {} if result.fit_after is None else {"fit": _fit(result.fit_after)}
+        )
     if result.change is not None:
         found["changes"] = _sums([result.change])
         found["changes"].pop("cpuRatios")  # type: ignore[attr-defined]
     if result.fit is not None:
-        found["fit"] = {"count": result.fit.count, "bindingResource": result.fit.binding}
+        found["fit"] = _fit(result.fit)
     return found
+
+
+def _fit(fit: Fit) -> Document:
+    return {"count": fit.count, "bindingResource": fit.binding}
 
 
 def _planned(outcome: NodeOutcome) -> Document:

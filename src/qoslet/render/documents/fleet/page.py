@@ -8,7 +8,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from qoslet.core.fleet.change import RATIOS
-from qoslet.render.documents.fleet.fleet import STATES, grave, other_outcomes, outcome_text, text_of
+from qoslet.render.documents.fleet.fleet import (
+    STATES,
+    fit_texts,
+    grave,
+    other_outcomes,
+    outcome_text,
+    text_of,
+)
 from qoslet.render.terminal import printable
 from qoslet.render.units import rounded, size
 
@@ -92,6 +99,10 @@ def _tiles(fleet: Fleet) -> Iterator[str]:
         if fleet.fit_ignored:
             about += f"; not considered: {', '.join(fleet.fit_ignored)}"
         yield _tile(f"{sum(one.count for one in fits):,}", about)
+        others = [one.fit_after for one in fleet.nodes if one.fit_after is not None]
+        if others:
+            count = sum(one.count for one in others)
+            yield _tile(f"{count:,}", f"more of {_safe(fleet.fit_pod)} fit on the other side")
     yield _tile(f"{fleet.unscheduled:,}", "pods without a node")
     yield "</div>"
 
@@ -215,7 +226,7 @@ def _nodes(fleet: Fleet) -> Iterator[str]:
     head += ["worse", "better"] * changed + ["fit", "binds"] * fitted
     rows = []
     for one in sorted(fleet.nodes, key=grave)[:_NODES]:
-        outcome, change, fit = one.outcome, one.change, one.fit
+        outcome, change = one.outcome, one.change
         row: list[object] = [outcome.name, outcome_text(one, "→"), outcome.pods]
         for name in ("cpu", "memory"):
             left = outcome.allocatable.get(name, 0)
@@ -226,7 +237,7 @@ def _nodes(fleet: Fleet) -> Iterator[str]:
         if changed:
             row += ["", ""] if change is None else [change.worse, change.better]
         if fitted:
-            row += ["", ""] if fit is None else [fit.count, fit.binding]
+            row += fit_texts(one, "→")
         rows.append(row)
     yield from _table(head, rows)
     if len(fleet.nodes) > _NODES:
