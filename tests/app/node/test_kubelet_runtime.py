@@ -188,7 +188,7 @@ def test_a_sandbox_may_be_older_than_the_kubelet(tmp_path: Path, server: CriServ
     server.boxes["box-uid-b"].created_at = int((time.time() - 10) * 1e9)
     with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, _):
         found = look(tmp_path, server, f"readOnlyPort: {number}\n", age=30)
-    assert found.older == {"uid-a"}
+    assert found.older == frozenset(["uid-a"])
 
 
 def test_a_pod_of_the_api_server_cannot_be_guessed(tmp_path: Path, server: CriServer) -> None:
