@@ -12,6 +12,7 @@ from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import LeftBehind, left_behind, may_be_left
+from qoslet.core.audit.verdicts.resized import left_by_pod_resize
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
@@ -76,6 +77,12 @@ class Values:
             )  # fmt: skip
             return
         if is_planned:
+            return
+        told = left_by_pod_resize(cgroup, setting, found)
+        if told is not None:
+            message = f"{file} is {found}, planned {setting.applied}: {told}"
+            note = self._about("stale", cgroup, setting, live, found, text, message)
+            yield replace(note, severity="info")
             return
         verdict, message = self._verdict(cgroup, setting, found, period)
         tells = known and not _has_other_period(setting, live, found, period)
