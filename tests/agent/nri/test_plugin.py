@@ -50,6 +50,24 @@ def test_a_pod_that_is_not_known_yet_is_waited_for_a_short_while() -> None:
     assert found == [VALUES]
 
 
+def test_a_plan_that_is_under_way_is_enough() -> None:
+    world = World("a")
+    world.loop.turn()
+    planned = world.plugin._planned = PlannedValues(lambda: None, 5.0)
+    planned.publish({}, PROTECT, 0)
+    begun = planned.asked()
+    found: list[object] = []
+    thread = threading.Thread(
+        target=lambda: found.append(world.plugin.created(world.container("a")))
+    )
+    thread.start()
+    while not planned.is_asked():
+        time.sleep(0.001)
+    planned.publish(planned_containers(world.source.plan, PROTECT), PROTECT, begun)
+    thread.join(5)
+    assert found == [VALUES], "the question was put while these pods were read"
+
+
 def test_what_no_plan_has_is_created_without_values() -> None:
     world = World("a")
     world.loop.turn()

@@ -80,13 +80,21 @@ class PlannedValues:
     def current(self, container: NriContainer) -> ContainerValues | None:
         """What is planned for a container with the resources that it has; it is waited for, a short
         while."""
-        found = self.known(container)
-        if found is not None and is_current(found, container):
-            return found
-        asked = self.ask()
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._answered >= asked or self._is_closed, self._wait_seconds
-            )
+        found = self._current(container)
+        if found is None:
+            asked = self.ask()
+            with self._changed:
+                # pods that are just being planned may be new enough
+                self._changed.wait_for(
+                    lambda: self._answered >= asked
+                    or self._is_closed
+                    or self._current(container) is not None,
+                    self._wait_seconds,
+                )
+            found = self._current(container)
+        return found
+
+    def _current(self, container: NriContainer) -> ContainerValues | None:
+        """What is planned for the resources that a container has, if that is known."""
         found = self.known(container)
         return found if found is not None and is_current(found, container) else None
