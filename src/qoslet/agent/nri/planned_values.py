@@ -86,9 +86,11 @@ class PlannedValues:
             with self._changed:
                 # pods that are just being planned may be new enough
                 self._changed.wait_for(
-                    lambda: self._answered >= asked
-                    or self._is_closed
-                    or self._current(container) is not None,
+                    lambda: (
+                        self._answered >= asked
+                        or self._is_closed
+                        or self._current(container) is not None
+                    ),
                     self._wait_seconds,
                 )
             found = self._current(container)

@@ -18,6 +18,7 @@ from qoslet.core.api.schema import NOTHING, PodSpecShape, child
 
 _CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
+CONFIG_HASH = "kubernetes.io/config.hash"
 
 _SYSTEM_CRITICAL = 2_000_000_000
 _CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")

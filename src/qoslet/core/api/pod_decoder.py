@@ -10,7 +10,13 @@ from typing import get_args
 
 from msgspec import Raw, Struct
 
-from qoslet.core.api.annotations import CONFIG_MIRROR, critical_of, memory_of, platform_of
+from qoslet.core.api.annotations import (
+    CONFIG_HASH,
+    CONFIG_MIRROR,
+    critical_of,
+    memory_of,
+    platform_of,
+)
 from qoslet.core.api.container_resources import (
     ContainerResources,
     FieldFault,
@@ -49,8 +55,6 @@ from qoslet.core.api.schema import (
 )
 from qoslet.core.api.validation.fields import Place
 from qoslet.core.api.validation.pods import PodRules
-
-_CONFIG_HASH = "kubernetes.io/config.hash"
 
 _PHASES = (None, "", "Pending", "Running", "Succeeded", "Failed", "Unknown")
 _QOS = (None, *get_args(QosClass))
@@ -367,7 +371,7 @@ def _uid(
     """The UID that the cgroup is named after, and where it comes from."""
     path, uid, uid_from = "metadata.uid", "" if prefix else meta.uid or "", "manifest"
     if not prefix and CONFIG_MIRROR in annotations:
-        static = _CONFIG_HASH if annotations.get(_CONFIG_HASH) else CONFIG_MIRROR
+        static = CONFIG_HASH if annotations.get(CONFIG_HASH) else CONFIG_MIRROR
         path, uid, uid_from = (
             child("metadata.annotations", static),
             annotations[static],

@@ -58,7 +58,7 @@ class Values:
         )
 
     def descriptors(self) -> Sequence[int]:
-        return ()
+        return (1,) if self.live else ()
 
     def rest(self) -> None:
         self.rests += 1
@@ -152,6 +152,27 @@ def test_another_source_with_fewer_pods_is_believed_the_second_time(sources: Sou
     found = sources.later()
     assert uids_of(found.pods) == {"a"}
     assert (found.complete, found.source) == (True, "api")
+
+
+def test_a_watch_that_opens_right_after_its_list_is_no_second_answer(sources: Sources) -> None:
+    sources.kubelet.uids, sources.api.uids = {"a", "b"}, {"a"}
+    sources.later()
+    sources.kubelet.fault = "down"
+    assert not sources.later().complete
+    sources.api.live = True
+    assert not sources.later(0.1).complete
+    sources.api.stamp = sources.clock.now
+    found = sources.later(3.0)
+    assert (found.complete, uids_of(found.pods)) == (True, {"a"}), "nothing came for three seconds"
+
+
+def test_a_static_pod_is_the_same_in_the_eyes_of_an_api_server(sources: Sources) -> None:
+    mirror = {
+        "uid": "m1",
+        "annotations": {"kubernetes.io/config.mirror": "a", "kubernetes.io/config.hash": "a"},
+    }
+    items = [{"metadata": mirror}, {"metadata": {"uid": "b", "annotations": None}}]
+    assert uids_of(json.dumps({"items": items}).encode()) == {"a", "b"}
 
 
 def test_what_an_open_watch_told_holds_until_now() -> None:

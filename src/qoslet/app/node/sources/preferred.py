@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 10.0
 """When a reading that may lack pods is looked at again."""
+APART_SECONDS = 3.0
+"""How far apart two answers are at least that lack the same pods: a watch that opens right after its
+list is no second answer."""
 USUAL_SECONDS = 60.0
 """How long it is usual that a source lacks pods that were known or run: each pod that is removed is
 read twice, and ends after a grace period, which is 30 s where nobody sets it."""
@@ -41,11 +44,17 @@ class _Candidate(Struct):
 
 
 class _Missing(Struct, frozen=True):
-    """Pods that an answer lacks, and which answer that was."""
+    """Pods that an answer lacks, which answer that was, and when it came."""
 
     source: PodSourceName
     stamp: float
     uids: frozenset[str]
+    at: float
+
+    def is_confirmed(self, seen: Seen, now: float) -> bool:
+        """Whether ``seen``, of the same source, is another answer, which came long enough after."""
+        is_other = seen.is_live or self.stamp != seen.stamp
+        return is_other and now >= self.at + APART_SECONDS
 
 
 class PreferredPods:
@@ -176,13 +185,12 @@ class PreferredPods:
             return ""
         if running := missing & seen.running:
             return f"{source} lacks {len(running)} of the pods that run"
-        before, self._missing = self._missing, _Missing(source, seen.stamp, missing)
-        if before is not None and before.source == source and before.stamp != seen.stamp:
-            if before.uids >= missing:
-                self._missing = None
-                return ""
-        elif before is not None and before.source == source:
-            self._missing = before
+        before, now = self._missing, self._clock()
+        if before is None or before.source != source or not before.uids >= missing:
+            self._missing = _Missing(source, seen.stamp, missing, now)
+        elif before.is_confirmed(seen, now):
+            self._missing = None
+            return ""
         return f"{source} lacks {len(missing)} of the known pods: asked again"
 
     def refresh(self) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw, Struct
 
+from qoslet.core.api.annotations import CONFIG_HASH, CONFIG_MIRROR
 from qoslet.core.api.schema import DECODE_ERRORS
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 
@@ -56,6 +57,15 @@ class PodReader(Protocol):
 
 class _Metadata(Struct, frozen=True):
     uid: str = ""
+    annotations: dict[str, str] | None = None
+
+    @property
+    def own_uid(self) -> str:
+        """That of the pod itself: an API server has static pods as mirrors, with UIDs of their own."""
+        annotations = self.annotations or {}
+        if CONFIG_MIRROR not in annotations:
+            return self.uid
+        return annotations.get(CONFIG_HASH) or annotations[CONFIG_MIRROR]
 
 
 class _Spec(Struct, frozen=True):
@@ -83,7 +93,7 @@ class _PodList(Struct):
 
 def uids_of(pods: bytes) -> frozenset[str]:
     """The UIDs of a PodList in JSON; none of other text."""
-    return frozenset(one.metadata.uid for one in _items(pods) if one.metadata.uid)
+    return frozenset(uid for one in _items(pods) if (uid := one.metadata.own_uid))
 
 
 def lacks_ids(pods: bytes) -> bool:
