@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,16 @@ def plugin(folder: Path, script: str) -> dict[str, Any]:
             "installHint": "get it\nthere",
         }
     }
+
+
+@needs_client
+@pytest.mark.skipif(find_spec("socks") is not None, reason="PySocks is installed")
+def test_a_socks_proxy_says_what_it_needs(tmp_path: Path) -> None:
+    with fake_api() as api:
+        path = api.kubeconfig(tmp_path, **{"proxy-url": "socks5://127.0.0.1:9"})
+    with pytest.raises(CannotDo, match="needs PySocks") as found:
+        open_session(ClusterAccess(str(path)))
+    assert found.value.where == "kubeconfig: proxy-url: socks5://127.0.0.1:9"
 
 
 @needs_client

@@ -74,9 +74,11 @@ def test_what_speaks_no_tls_or_is_not_there(tmp_path: Path) -> None:
         (9, "certificate is not yet valid", "compare the clocks"),
         (10, "certificate has expired", "compare the clocks"),
         (18, "self-signed certificate", "name its authority"),
+        (62, "Hostname mismatch", "name what it is for"),
+        (64, "IP address mismatch", "name what it is for"),
     ],
 )
-def test_a_certificate_that_is_out_of_time_is_a_matter_of_clocks(
+def test_what_to_do_depends_on_what_is_wrong_with_a_certificate(
     code: int, text: str, hint: str
 ) -> None:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")

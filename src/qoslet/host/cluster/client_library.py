@@ -79,6 +79,7 @@ def open_session(access: ClusterAccess) -> LibrarySession:
     try:
         with _logged() as faults:
             _load(access, chosen, configuration)
+        _check_proxy(str(configuration.proxy or ""))
         configuration.keep_alive = True
         if not configuration.verify_ssl:
             # whoever wrote the kubeconfig knows, and kubectl does not say it either
@@ -88,6 +89,8 @@ def open_session(access: ClusterAccess) -> LibrarySession:
     except config.ConfigException as error:
         hint = "kubectl config get-contexts"
         raise BadInput(shown(str(error), 200), where=where, hint=hint) from None
+    except CannotDo:
+        raise
     except Exception as error:  # noqa: BLE001 - a library that reads a user's files raises what it likes
         message = f"cannot be used: {shown(str(error) or type(error).__name__, 200)}"
         raise BadInput(message, where=where) from None
@@ -95,6 +98,16 @@ def open_session(access: ClusterAccess) -> LibrarySession:
         # without what its plugin gives, the user would be nobody
         raise CannotDo(shown(faults[-1], 300), where=where, hint=chosen.install_hint)
     return LibrarySession(made, configuration, chosen.headers)
+
+
+def _check_proxy(proxy: str) -> None:
+    """Raise CannotDo for a proxy that the library cannot use as it is installed."""
+    from importlib.util import find_spec
+
+    if proxy.startswith("socks") and find_spec("socks") is None:
+        where = f"kubeconfig: proxy-url: {shown(proxy, 200)}"
+        hint = "pip install pysocks, in the environment of qoslet"
+        raise CannotDo("a SOCKS proxy needs PySocks", where=where, hint=hint)
 
 
 def _load(access: ClusterAccess, chosen: Kubeconfig, configuration: Any) -> None:

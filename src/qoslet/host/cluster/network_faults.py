@@ -25,6 +25,8 @@ _BY_NUMBER = {
 }
 _OUT_OF_TIME = (9, 10)
 """OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
+_OTHER_NAME = (62, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _DEPTH = 8
 
 
@@ -63,6 +65,8 @@ def _said(error: BaseException) -> tuple[str, str] | None:
         message = f"its certificate is not trusted: {shown(error.verify_message, 120)}"
         if error.verify_code in _OUT_OF_TIME:
             return message, "compare the clocks of both machines; else renew the certificate"
+        if error.verify_code in _OTHER_NAME:
+            return message, "name what it is for in the kubeconfig: tls-server-name"
         return message, "name its authority in the kubeconfig: certificate-authority"
     if isinstance(error, ssl.SSLError):
         return f"it does not speak TLS: {error.reason or 'no reason given'}", _ADDRESS
