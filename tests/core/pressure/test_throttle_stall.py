@@ -310,6 +310,22 @@ def test_events_may_pause_while_a_process_sleeps() -> None:
     assert after(*looks).verdict.state == "stalled"
 
 
+@pytest.mark.parametrize(("waits", "stalls"), [(0.95, True), (0.1, False), (None, False)])
+def test_one_reclaim_may_last_for_many_seconds(waits: float | None, stalls: bool) -> None:
+    """A busy guest of 6.12 scanned page cache that sockets held for 20 s, without another event."""
+    looks = [
+        sample(
+            n / 2,
+            cache=40,
+            held=204,
+            local={"high": 7},
+            pressure=None if waits is None else Pressure(0, 1 + int(n * waits * 5e5), 0, 0),
+        )
+        for n in range(12)
+    ]
+    assert (after(*looks).verdict.state == "stalled") is stalls
+
+
 @pytest.mark.parametrize("field", ["identity", "high"])
 def test_another_group_or_another_value_begins_anew(field: str) -> None:
     looks = steady()

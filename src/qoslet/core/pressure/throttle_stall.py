@@ -272,7 +272,9 @@ def _judge(
     now = track.samples[-1].at
     if signs.current < signs.high * tuning.near_ratio:
         return _Judgement("calm", "below memory.high", progress=True)
-    if track.crossed_at is None or now - track.crossed_at > tuning.history_seconds:
+    asked = track.crossed_at is not None and now - track.crossed_at <= tuning.history_seconds
+    # one reclaim of pages that cannot be taken may last longer than that
+    if not asked and (signs.waiting_ratio or 0.0) < tuning.blocked_ratio:
         return _Judgement("calm", "no process asks for more memory", progress=True)
     if not above:
         return _Judgement("reclaiming", "its usage is not above memory.high", progress=True)
