@@ -51,6 +51,8 @@ CASES: list[tuple[str, PodPhase, list[ContainerState], str]] = [
     ("init OOM", "Failed", [state("i", code=137, reason="OOMKilled"), NOT_BEGUN], "Init:OOMKilled"),
     ("sidecar up, init runs", "Pending", [state("s", running=True), state("i", running=True), NOT_BEGUN], "Init:1/2"),
     ("sidecar up", "Running", [state("s", running=True), UP], "Running"),
+    ("work failed, then its sidecar", "Failed", [state("s", code=137, reason="ContainerStatusUnknown"), state("app", code=4, reason="Error")], "Error"),
+    ("sidecar failed before the work", "Failed", [state("s", code=2, reason="Error"), NOT_BEGUN], "Init:Error"),
     ("ends", "Terminating", [state("app", code=7, reason="Error")], "Terminating"),
     ("evicted before it ran", "Failed", [], "Failed"),
 ]  # fmt: skip

@@ -53,14 +53,13 @@ def pod_reason(phase: PodPhase, states: Sequence[ContainerState], roles: Roles) 
     if phase == "Terminating":
         return phase
     initial = [one for one in states if roles.get(one.name) in ("init", "sidecar")]
-    blocked = _init_reason(initial, roles) if phase in ("Pending", "Failed") else ""
+    regular = [one for one in states if roles.get(one.name, "regular") == "regular"]
+    # what has run was not held up, whatever became of a sidecar since
+    begun = any(one.running or one.exit_code is not None for one in regular)
+    blocked = _init_reason(initial, roles) if phase in ("Pending", "Failed") and not begun else ""
     if blocked:
         return blocked
-    reasons = [
-        waiting_reason(one) or exit_reason(one)
-        for one in states
-        if roles.get(one.name, "regular") == "regular"
-    ]
+    reasons = [waiting_reason(one) or exit_reason(one) for one in regular]
     word = next(filter(None, reasons), phase)
     return "Running" if word == _COMPLETED and phase == "Running" else word
 
