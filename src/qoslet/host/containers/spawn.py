@@ -42,13 +42,17 @@ _NULL = "/dev/null"
 
 class StartFailed(Exception):
     """No process of the container came to be. ``code`` is its exit code, ``reason`` a line. One that
-    is ``temporary`` is this machine's, not the container's."""
+    is ``temporary`` is this machine's, not the container's. ``unseen``: it came to be, and ended where
+    nobody saw it."""
 
-    def __init__(self, code: int, reason: str, *, temporary: bool = False) -> None:
+    def __init__(
+        self, code: int, reason: str, *, temporary: bool = False, unseen: bool = False
+    ) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
         self.temporary = temporary
+        self.unseen = unseen
 
 
 class Spawned(Struct, frozen=True):

@@ -158,7 +158,8 @@ class ContainerProcess:
         try:
             spawned = self.birth.settle()
         except StartFailed as error:
-            self.failed, self.over, self.pidfd = error, True, -1
+            self.failed = None if error.unseen else error
+            self.over, self.pidfd = True, -1
             self.birth, self.due = None, None
             return None
         if spawned is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 
 from qoslet.core.workload.process_spec import ProcessSpec
@@ -41,12 +42,12 @@ class OciLifecycle:
         self, pod: ProcessPod, launch: ProcessSpec, outputs: list[int], one: ContainerProcess
     ) -> None:
         """Begin to make a container; where that fails its pipes go, too. Raises ``StartFailed``,
-        OSError."""
+        OSError, ValueError."""
         pids = [pid for other in pod.running.values() if (pid := other.main) is not None]
         is_mine = self._is_in(pod.cgroups[launch.name])
         try:
             birth = self._bundled.begin(pod.spec, launch, outputs, pids, is_mine)
-        except (OSError, StartFailed):
+        except (OSError, StartFailed, ValueError):
             one.pipes.close()
             raise
         one.born(birth, start_time(birth.pid) or 0)
@@ -77,6 +78,10 @@ class OciLifecycle:
             self._note(f"{pod.spec.key}/{name}: {wrong}")
             one.due = one.clear_at = now + CLEAR_SECONDS
         return not wrong
+
+    def was_begun(self, pod: ProcessPod, name: str) -> bool:
+        """Whether a runtime was about to make a container, or has made it."""
+        return pod.spec.bundles is not None and os.path.exists(self.place(pod, name).lock)
 
     def place(self, pod: ProcessPod, name: str) -> ContainerFiles:
         """Where the files of a container are."""

@@ -107,9 +107,9 @@ class ProcessRuntime:
                 life, proc = pod.lives[name], record.processes.get(name)
                 log = self._logs.path(pod.spec.key, pod.spec.uid, name, max(0, life.starts - 1))
                 pod.logs[name] = log if life.starts else ""
-                # What was begun as the other one ended has no record: a first start is made again.
-                unknown = proc is None and not life.alive
-                if unknown and not (life.starts and self._groups.members(path)):
+                # A first start without a record is made again; that of a runtime has left files.
+                seen = self._groups.members(path) if life.starts else self._oci.was_begun(pod, name)
+                if proc is None and not life.alive and not seen:
                     continue
                 if not life.alive:
                     life = begun(life, self._clock())

@@ -35,15 +35,23 @@ _MISSING = ("executable file not found", "no such file or directory")
 class CreateJob:
     """A container on its way; the fields are those of ``spawn.Birth``, but the child that makes it
     is not yet the container: ``report`` is the descriptor by which its end is seen. ``is_mine``
-    tells whether a process is in the container's group."""
+    tells whether a process is in the container's group. ``rejoins``: a keeper before began it."""
 
-    def __init__(self, place: ContainerFiles, pid: int, is_mine: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        place: ContainerFiles,
+        pid: int,
+        is_mine: Callable[[int], bool],
+        *,
+        rejoins: bool = False,
+    ) -> None:
         self.pid = pid
         self.pidfd = -1
         self.report = os.pidfd_open(pid)
         self.deadline = time.monotonic() + MAKING_SECONDS
         self._place = place
         self._is_mine = is_mine
+        self._rejoins = rejoins
 
     def settle(self) -> Spawned | None:
         """The container's first process once it was started, None before. Raises ``StartFailed``;
@@ -65,7 +73,7 @@ class CreateJob:
         if pidfd < 0 or not (self._is_mine(pid) or _is_child(pidfd)):
             if pidfd >= 0:
                 os.close(pidfd)
-            raise StartFailed(NOT_EXECUTABLE, "the runtime started it, but it does not exist")
+            raise self._absence(started=pid > 0)
         return Spawned(pid, pidfd, self._place.noted())
 
     def give_up(self) -> None:
@@ -74,6 +82,16 @@ class CreateJob:
             signal.pidfd_send_signal(self.report, signal.SIGKILL)
         except ProcessLookupError:
             return
+
+    def _absence(self, *, started: bool) -> StartFailed:
+        """Why nothing runs though nobody makes it any more."""
+        if not self._rejoins:
+            return StartFailed(NOT_EXECUTABLE, "the runtime started it, but it does not exist")
+        if started:
+            return StartFailed(NOT_EXECUTABLE, "it ended without a keeper", unseen=True)
+        # the keeper's end may be why: it has the pod's namespaces, and what makes it may end with it
+        said = self._place.runtime_error() or "its keeper was killed before it was started"
+        return StartFailed(NOT_EXECUTABLE, said[:1000], temporary=True)
 
     def _failure(self, late: bool) -> StartFailed:
         """Why it has failed."""
@@ -129,7 +147,7 @@ class OciContainers:
         is_mine: Callable[[int], bool],
     ) -> CreateJob:
         """Begin to make a container. ``outputs`` are for its stdout and stderr, ``pids`` processes
-        of the pod. Raises ``StartFailed``, OSError."""
+        of the pod. Raises ``StartFailed``, OSError, ValueError."""
         # 4 MB of OpenSSL for keepers with images only; here, so that no child loads it again
         import hashlib  # noqa: F401
 
@@ -138,13 +156,20 @@ class OciContainers:
         kinds = () if box is None else shared(box)
         hostname = "" if box is None else box.hostname
         spaces = self._spaces.of(spec.uid, kinds, hostname, pids)
-        making = create.CreateRequest(place, spec, launch, spaces, outputs)
-        return CreateJob(place, _fork(lambda: create.create_container(making)), is_mine)
+        held = create.hold(place)
+        try:
+            making = create.CreateRequest(place, spec, launch, spaces, outputs, held)
+            child = _fork(lambda: create.create_container(making))
+        finally:
+            if held >= 0:
+                os.close(held)
+        return CreateJob(place, child, is_mine)
 
     def rejoin(self, spec: PodSpec, name: str, is_mine: Callable[[int], bool]) -> CreateJob:
         """A container that a keeper before was making: wait for who still does."""
         place = self.place(spec, name)
-        return CreateJob(place, _fork(lambda: create.wait_for_create(place)), is_mine)
+        waiting = _fork(lambda: create.wait_for_create(place))
+        return CreateJob(place, waiting, is_mine, rejoins=True)
 
     def clear(self, spec: PodSpec, name: str) -> DeleteJob:
         """Begin to clear a container away."""

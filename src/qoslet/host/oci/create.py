@@ -49,17 +49,33 @@ _ENV = {"PATH": DEFAULT_PATH}
 
 
 class CreateRequest(Struct, frozen=True):
-    """What a child makes. ``outputs`` are descriptors for the container's stdout and stderr."""
+    """What a child makes. ``outputs`` are descriptors for the container's stdout and stderr, ``held``
+    is that of its lock, -1 where the child has to wait for it."""
 
     place: ContainerFiles
     spec: PodSpec
     launch: ProcessSpec
     spaces: Mapping[Kind, str]
     outputs: Sequence[int]
+    held: int = -1
 
 
 class CreateRefused(Exception):
     """A container cannot be made as it is asked for."""
+
+
+def hold(place: ContainerFiles) -> int:
+    """The lock of a container, held for the child that is to make it: from its first moment on the
+    next keeper waits for it. -1 where another still has it. Raises OSError, ValueError."""
+    private(os.path.dirname(place.pod))
+    private(place.pod)
+    held = os.open(place.lock, _LOCK, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return -1
+    return held
 
 
 def create_container(making: CreateRequest) -> NoReturn:
@@ -67,10 +83,12 @@ def create_container(making: CreateRequest) -> NoReturn:
     place = making.place
     try:
         _begin()
-        private(os.path.dirname(place.pod))
-        private(place.pod)
-        held = os.open(place.lock, _LOCK, 0o600)
-        fcntl.flock(held, fcntl.LOCK_EX)
+        held = making.held
+        if held < 0:
+            private(os.path.dirname(place.pod))
+            private(place.pod)
+            held = os.open(place.lock, _LOCK, 0o600)
+            fcntl.flock(held, fcntl.LOCK_EX)
         forget(place)
         private(place.bundle)
         _prepare(making)

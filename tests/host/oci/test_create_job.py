@@ -1,0 +1,80 @@
+"""What a keeper finds of a container that the one before it was making."""
+
+from __future__ import annotations
+
+import os
+import select
+from pathlib import Path
+
+import pytest
+
+from qoslet.core.workload.container_spec import OciRuntime
+from qoslet.host.containers.spawn import StartFailed
+from qoslet.host.oci import create
+from qoslet.host.oci.bundle_folder import ContainerFiles
+from qoslet.host.oci.containers import CreateJob
+
+
+def place_in(folder: Path) -> ContainerFiles:
+    engine = OciRuntime("runc", "/usr/bin/runc", str(folder / "storage"))
+    place = ContainerFiles(str(folder), engine, "u", "app")
+    Path(place.pod).parent.mkdir(0o700, parents=True)
+    Path(place.pod).mkdir(0o700)
+    Path(place.bundle).mkdir()
+    return place
+
+
+def child(code: int = 0) -> int:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(code)
+    return pid
+
+
+def failure(place: ContainerFiles, *, rejoins: bool) -> StartFailed:
+    job = CreateJob(place, child(), lambda pid: True, rejoins=rejoins)
+    select.select([job.report], [], [], 60)
+    with pytest.raises(StartFailed) as failed:
+        job.settle()
+    return failed.value
+
+
+def test_one_whose_maker_was_killed_with_the_keeper_is_made_again(tmp_path: Path) -> None:
+    failed = failure(place_in(tmp_path), rejoins=True)
+    assert (failed.temporary, failed.unseen) == (True, False)
+    assert failed.reason == "its keeper was killed before it was started"
+
+
+def test_one_that_ran_and_ended_without_a_keeper_has_no_known_code(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    ended = child(3)
+    os.waitpid(ended, 0)
+    Path(place.pid).write_text(str(ended))
+    failed = failure(place, rejoins=True)
+    assert (failed.temporary, failed.unseen) == (False, True)
+
+
+def test_one_that_its_runtime_refused_is_made_again_which_tells_whether_it_may_be(
+    tmp_path: Path,
+) -> None:
+    place = place_in(tmp_path)
+    said = "runc run failed: namespace path: lstat /proc/12/fd/83: no such file or directory"
+    Path(place.error).write_text(said)
+    failed = failure(place, rejoins=True)
+    assert (failed.reason, failed.temporary, failed.unseen) == (said, True, False)
+
+
+def test_one_that_this_keeper_made_must_be_there(tmp_path: Path) -> None:
+    failed = failure(place_in(tmp_path), rejoins=False)
+    assert (failed.code, failed.temporary, failed.unseen) == (126, False, False)
+
+
+def test_its_lock_is_held_before_its_maker_exists(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    held = create.hold(place)
+    assert held >= 0
+    assert create.hold(place) == -1, "who asks for it now waits"
+    os.close(held)
+    again = create.hold(place)
+    assert again >= 0
+    os.close(again)
