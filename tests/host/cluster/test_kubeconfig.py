@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
@@ -223,7 +224,9 @@ def plugin(folder: Path, script: str) -> dict[str, Any]:
 @pytest.mark.skipif(find_spec("socks") is not None, reason="PySocks is installed")
 def test_a_socks_proxy_says_what_it_needs(tmp_path: Path) -> None:
     with fake_api() as api:
-        path = api.kubeconfig(tmp_path, **{"proxy-url": "socks5://127.0.0.1:9"})
+        path = api.kubeconfig(tmp_path)
+    address = '"proxy-url": "socks5://127.0.0.1:9", "server"'
+    path.write_text(json.dumps(yaml.safe_load(path.read_text())).replace('"server"', address))
     with pytest.raises(CannotDo, match="needs PySocks") as found:
         open_session(ClusterAccess(str(path)))
     assert found.value.where == "kubeconfig: proxy-url: socks5://127.0.0.1:9"

@@ -163,7 +163,9 @@ def test_a_watch_that_opens_right_after_its_list_is_no_second_answer(sources: So
     assert not sources.later(0.1).complete
     sources.api.stamp = sources.clock.now
     found = sources.later(3.0)
-    assert (found.complete, uids_of(found.pods)) == (True, {"a"}), "nothing came for three seconds"
+    assert (found.complete, uids_of(found.pods)) == (True, frozenset("a")), (
+        "nothing came for three seconds"
+    )
 
 
 def test_a_static_pod_is_the_same_in_the_eyes_of_an_api_server(sources: Sources) -> None:
