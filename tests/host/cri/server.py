@@ -61,6 +61,8 @@ class CriServer(grpc.GenericRpcHandler):
         """A method whose answers wait while it stands here."""
         self.stubborn = threading.Event()
         """Containers do not end while this is set, except killed."""
+        self.sandbox_pid = 0
+        """The process that a verbose status of any sandbox tells."""
         self._count = 0
         self._lock = threading.RLock()
         self._listeners: list[queue.Queue[pb.ContainerEventResponse | None]] = []
@@ -220,7 +222,9 @@ class CriServer(grpc.GenericRpcHandler):
             labels=box.labels, annotations=box.annotations,
             network=pb.PodSandboxNetworkStatus(ip="127.0.0.2"),
         )  # fmt: skip
-        return pb.PodSandboxStatusResponse(status=status)
+        told = request.verbose and self.sandbox_pid
+        info = {"info": f'{{"pid": {self.sandbox_pid}}}'} if told else {}
+        return pb.PodSandboxStatusResponse(status=status, info=info)
 
     def _exec_sync(self, request: Any) -> Any:
         if request.cmd[0] not in self.commands:

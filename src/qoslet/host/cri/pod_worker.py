@@ -37,6 +37,7 @@ class PodRun(ContainerStops):
     def __init__(self, around: StatusContext, pod: CriPod, *, stale: bool = False) -> None:
         super().__init__(around, pod, stale=stale)
         self.gone = False
+        self._adopted = pod.sandbox if stale else ""
         self._worked = -math.inf
         self._probes = CriProbes(around, pod, self._wake.set, adopted=stale)
         self._hooks = CriHooks(around, pod, self._wake.set)
@@ -190,8 +191,13 @@ class PodRun(ContainerStops):
             try:
                 await self._box.tend()
             except NotStartable as error:
-                await self._misplaced(error)
-                return
+                if pod.sandbox != self._adopted:
+                    await self._misplaced(error)
+                    return
+                # it was where it belongs when an earlier agent started it
+                self._around.note(
+                    f"{pod.spec.key}: another process moved its sandbox out of {pod.parent}: leaving it"
+                )
             self._tended = pod.sandbox
         for name, id in pod.ids.items():
             if pod.lives[name].phase != "running" or pod.pids.get(name):
