@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits
 from qoslet.host.containers.records import ProcessRecords
-from qoslet.host.keeper.container_process import PATIENCE, ContainerProcess
+from qoslet.host.keeper.container_process import PATIENCE
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from tests.host.containers.started import started
 from tests.host.keeper.sessions import Sessions
@@ -127,86 +126,6 @@ def test_exit_codes_are_those_of_runtimes(
 ) -> None:
     states = bench(launch("app", *argv)).until(ended)
     assert states["app"].exit_code == code
-
-
-class Counting(Sessions):
-    """Groups whose counters of OOM kills are a test's. ``asked`` are the groups that were read."""
-
-    def __init__(self) -> None:
-        self.kills: dict[str, int] = {}
-        self.inodes: dict[str, int] = {}
-        self.asked: list[str] = []
-
-    def identity(self, path: str) -> int | None:
-        return self.inodes.get(path)
-
-    def oom_kills(self, path: str) -> int | None:
-        self.asked.append(path)
-        return self.kills.get(path)
-
-
-def test_oom_kills_of_a_plain_process_are_read_before_it_and_after_it(tmp_path: Path) -> None:
-    groups = Counting()
-    one = Bench(tmp_path, launch("app", "true"), groups=groups)
-    one.start()
-    one.until(ended)
-    assert groups.asked == [one.paths["app"]] * 2
-
-
-def test_an_oom_kill_counted_above_is_of_one_run(tmp_path: Path) -> None:
-    groups, logs = Counting(), ContainerLogs(str(tmp_path), LogLimits())
-
-    def run(name: str) -> ContainerProcess:
-        log = logs.file(logs.path("default/p", "u", name, 0), print)
-        made = ContainerProcess(f"{tmp_path}/{name}", log)
-        made.count_before(groups, f"/pod/{name}", new=True)
-        return made
-
-    def killed(name: str) -> bool:
-        one = runs[name]
-        one.over, one.code = True, 137
-        one.see_oom(groups, f"/pod/{name}", runs.values())
-        return one.oom_killed
-
-    groups.kills = {"/pod": 3}
-    runs = {name: run(name) for name in ("seen", "beside", "at-once", "later")}
-    with subprocess.Popen(["true"]) as process:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        runs["at-once"].pidfd = os.pidfd_open(process.pid)
-        groups.kills = {"/pod": 5, "/pod/seen": 1}
-        assert killed("seen")
-        assert killed("at-once"), "it had ended when the first kill was seen"
-    assert not killed("beside"), "the kill was another's"
-    groups.kills = {"/pod": 6}
-    assert killed("later"), "one has come since"
-    assert not killed("beside"), "nor is it where it is looked at again"
-    os.close(runs["at-once"].pidfd)
-
-
-@pytest.mark.parametrize(
-    ("name", "after", "inode", "told"),
-    [
-        ("app.scope", {"/pod": 1}, None, True),
-        ("app.scope", {"/pod": 1, "/pod/app.scope": 0}, 8, True),
-        ("app.scope", {"/pod": 1, "/pod/app.scope": 0}, 7, False),
-        ("app.scope", {"/pod": 0, "/pod/app.scope": 0}, 8, False),
-        ("app", {"/pod": 1}, None, False),
-    ],
-)
-def test_an_oom_kill_that_ended_its_scope_is_told_by_the_pods_count(
-    tmp_path: Path, name: str, after: dict[str, int], inode: int | None, told: bool
-) -> None:
-    groups, path = Counting(), f"/pod/{name}"
-    groups.kills, groups.inodes = {"/pod": 0, path: 0}, {path: 7}
-    logs = ContainerLogs(str(tmp_path), LogLimits())
-    one = ContainerProcess(
-        f"{tmp_path}/app", logs.file(logs.path("default/p", "u", "app", 0), print)
-    )
-    one.count_before(groups, path, new=False)
-    groups.kills, groups.inodes = after, {} if inode is None else {path: inode}
-    one.over, one.code = True, 137
-    one.see_oom(groups, path, [one])
-    assert one.oom_killed is told
 
 
 def test_the_container_inherits_nothing(bench: Callable[..., Bench], monkeypatch) -> None:
