@@ -16,7 +16,6 @@ from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits
 from qoslet.host.containers.records import ProcessRecords
-from qoslet.host.keeper.container_process import PATIENCE
 from qoslet.host.keeper.process_runtime import ProcessRuntime
 from tests.host.containers.started import started
 from tests.host.keeper.sessions import Sessions
@@ -312,39 +311,3 @@ def test_root_keeps_only_what_the_bounds_allow(tmp_path: Path) -> None:
     values = dict(line.split(":\t") for line in log.read_text().splitlines())
     assert values["CapEff"] == values["CapPrm"] == values["CapBnd"] == "0000000000000001"
     assert values["CapInh"] == values["CapAmb"] == "0000000000000000"
-
-
-class Frozen(Sessions):
-    """Cgroups below one that another process froze: nothing in them dies."""
-
-    def __init__(self) -> None:
-        self.thawed = False
-
-    def strike(self, path: str) -> bool:
-        return super().strike(path) if self.thawed else False
-
-    def frozen(self, path: str) -> str | None:
-        return None if self.thawed else "/g"
-
-
-def test_what_was_killed_and_does_not_end_is_told_with_the_reason(tmp_path: Path) -> None:
-    groups = Frozen()
-    bench = Bench(tmp_path, shell("app", "sleep 100"), groups=groups)
-    bench.start()
-    bench.until(lambda states: states["app"].pid is not None and not states["app"].starting)
-    pid = bench.states()["app"].pid
-    assert pid is not None
-    # stands for a process that SIGKILL does not reach
-    one = bench.runtime._pods["u"].running["app"]
-    sent, one.send = one.send, lambda number: None  # type: ignore[method-assign]
-    bench.runtime.stop("u", 0)
-    bench.states()
-    assert bench.runtime.notes == []
-    assert bench.runtime.wait() is not None
-    time.sleep(PATIENCE + 0.1)
-    bench.states()
-    told = f"default/p/app: process {pid} was killed and has not ended: /g is frozen; thaw it"
-    assert bench.runtime.notes == [told]
-    groups.thawed, one.send = True, sent  # type: ignore[method-assign]
-    os.kill(pid, 9)
-    bench.until(ended)

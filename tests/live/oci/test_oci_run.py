@@ -26,8 +26,6 @@ from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.machine.probe import probe
 from qoslet.host.oci import find_runtime
-from qoslet.host.state.folder import folder_of
-from qoslet.host.state.keepers import keepers_of
 from tests.contract.drivers import mounts_of
 from tests.live.oci.bundles import PATIENCE, busybox, found
 from tests.paths import REPO as ROOT
@@ -93,15 +91,6 @@ spec:
       image: busybox:1
       command: [dd, if=/dev/zero, of=/dev/null, bs=64M]
       resources: {limits: {memory: 16Mi}}
-"""
-NEVER = """
-apiVersion: v1
-kind: Pod
-metadata: {{name: {0}, uid: {0}-0}}
-spec:
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 1
-  containers: [{{name: app, image: busybox:1, command: [sleep, "600"]}}]
 """
 RUNNING = 6
 """Containers of these pods that stay."""
@@ -323,28 +312,6 @@ def test_agents_and_keepers_that_are_killed_restart_nothing(run: Run) -> None:
     run.begin()
     assert run.running() == before
     assert run.compared() >= 30
-
-
-def test_a_keeper_that_is_killed_at_a_first_start_loses_no_pod(run: Run) -> None:
-    """Not even one that is never started again."""
-    run.write(NEVER.format("anchor"), "anchor")
-    run.begin()
-    before = run.running(1)
-    state = folder_of(run.place)
-    for number, seconds in enumerate((0, 0.03, 0.1, 0.2)):
-        (keeper,) = keepers_of(state)
-        run.write(NEVER.format(f"pod-{number}"), f"pod-{number}")
-        lock = Path(f"{state}/oci/pods/pod-{number}-0/app.lock")
-        deadline = time.monotonic() + PATIENCE
-        while not lock.exists():
-            assert time.monotonic() < deadline, run.said()
-            time.sleep(0.002)
-        time.sleep(seconds)
-        os.kill(keeper, signal.SIGKILL)
-        after = run.running(number + 2)
-        assert {name: after[name] for name in before} == before
-        before = after
-    assert {one["restarts"] for one in run.containers().values()} == {0}
 
 
 def _bound() -> bool:

@@ -1,0 +1,51 @@
+"""A keeper that is killed while a runtime makes a pod's first container."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from qoslet.host.state.folder import folder_of
+from qoslet.host.state.keepers import keepers_of
+from tests.live.oci.bundles import PATIENCE
+from tests.live.oci.test_oci_run import Run, driver, run
+
+__all__ = ["driver", "run"]
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(6 * PATIENCE)]
+
+NEVER = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {0}, uid: {0}-0}}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers: [{{name: app, image: busybox:1, command: [sleep, "600"]}}]
+"""
+
+
+def test_a_keeper_that_is_killed_at_a_first_start_loses_no_pod(run: Run) -> None:
+    """Not even one that is never started again."""
+    run.write(NEVER.format("anchor"), "anchor")
+    run.begin()
+    before = run.running(1)
+    state = folder_of(run.place)
+    for number, seconds in enumerate((0, 0.03, 0.1, 0.2)):
+        (keeper,) = keepers_of(state)
+        run.write(NEVER.format(f"pod-{number}"), f"pod-{number}")
+        lock = Path(f"{state}/oci/pods/pod-{number}-0/app.lock")
+        deadline = time.monotonic() + PATIENCE
+        while not lock.exists():
+            assert time.monotonic() < deadline, run.said()
+            time.sleep(0.002)
+        time.sleep(seconds)
+        os.kill(keeper, signal.SIGKILL)
+        after = run.running(number + 2)
+        assert {name: after[name] for name in before} == before
+        before = after
+    assert {one["restarts"] for one in run.containers().values()} == {0}
