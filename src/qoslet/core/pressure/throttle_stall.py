@@ -292,8 +292,7 @@ def _judge(
         if computes(signs, tuning) and not hides:
             ask = waits and signs.user_cpu is not None
             return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs", ask=ask)
-        freed = _frees(signs, progress, exhausted, tuning)
-        if freed:
+        if freed := _frees(signs, progress, exhausted, tuning):
             return _Judgement("reclaiming", freed)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused and not (exhausted and (late or progress.refilled)):
