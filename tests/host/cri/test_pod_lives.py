@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -149,32 +148,6 @@ def test_pods_are_recognised_by_the_next_one(hand: Hand, tmp_path: Path) -> None
     assert again.state("app").restarts == 0
     hand.server.exit("app", 5)
     again.until(lambda: again.state("app").restarts == 1)
-    again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
-
-
-def test_a_sandbox_that_starts_outside_its_pods_cgroup_is_removed(hand: Hand) -> None:
-    hand.server.sandbox_pid = os.getpid()
-    hand.runtime.start(spec_of(), {})
-    hand.until(lambda: hand.state("app").reason == "CgroupDriverMismatch")
-    hand.ends()
-
-
-def test_a_sandbox_that_was_moved_out_of_its_pods_cgroup_ends_no_adopted_pod(
-    hand: Hand, tmp_path: Path
-) -> None:
-    hand.runtime.start(spec_of(), {})
-    hand.running("app")
-    id = hand.server.id("app")
-    hand.runtime.close()
-    hand.server.sandbox_pid = os.getpid()
-    again = Hand(hand.server, tmp_path)
-    moved = f"default/web: another process moved its sandbox out of {PARENT}: leaving it"
-    again.until(lambda: again.runtime.poll() and moved in again.runtime.notes)
-    again.running("app")
-    assert hand.server.id("app") == id
-    assert again.state("app").restarts == 0
     again.ends()
     again.runtime.close()
     hand.runtime = Hand(hand.server, tmp_path).runtime
