@@ -276,7 +276,8 @@ def _judge(
     # one reclaim of pages that cannot be taken may last longer than that
     if not asked and (signs.waiting_ratio or 0.0) < tuning.blocked_ratio:
         return _Judgement("calm", "no process asks for more memory", progress=True)
-    if not above:
+    # a reclaim that takes nothing may last for seconds, with usage at memory.high or just below
+    if not above and progress.stolen > 0 and progress.stolen >= progress.scanned / 2:
         return _Judgement("reclaiming", "its usage is not above memory.high", progress=True)
     exhausted = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
