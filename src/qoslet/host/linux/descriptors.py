@@ -15,7 +15,7 @@ from qoslet.errors import CannotDo
 EXHAUSTED = (EMFILE, ENFILE)
 """Errors that closing what is only kept may cure."""
 
-LEAST = 40
+LEAST = 48
 """Descriptors without which an agent cannot work: its state, sockets, pipes and one cgroup in every
 v1 hierarchy."""
 
