@@ -291,14 +291,13 @@ def _judge(
         waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
         hides = late or (waits and (exhausted or in_vain or refused))
         if computes(signs, tuning) and not hides:
-            ask = waits and signs.user_cpu is not None
-            return _Judgement("reclaiming", f"it uses {progress.cpu or 0:.2f} CPUs", ask=ask)
+            because = f"it uses {progress.cpu or 0:.2f} CPUs"
+            return _Judgement("reclaiming", because, ask=waits and signs.user_cpu is not None)
         if freed := _frees(signs, progress, exhausted, tuning):
             return _Judgement("reclaiming", freed)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused and not (exhausted and (late or progress.refilled)):
-            because = "what reclaim takes is read back at once"
-            return _Judgement("reclaiming", because, ask=not exhausted)
+            return _Judgement("reclaiming", "what reclaim takes is read back", ask=not exhausted)
     if exhausted:
         return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
     if in_vain:
