@@ -281,7 +281,7 @@ def test_closing_ends_an_open_watch_at_once(
     api: FakeApi, follow: Callable[..., FollowedPods]
 ) -> None:
     pods = follow()
-    until(lambda: any("watch" in query for _, query in api.requests))
+    until(lambda: pods.state().is_open)
     began = time.monotonic()
     pods.close()
     assert time.monotonic() - began < 0.9, "sooner than it would be waited for"

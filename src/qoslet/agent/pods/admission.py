@@ -282,7 +282,7 @@ class Admission:
             self._teardown.stop(worker)
             desired = self._context.desired
             if manifest and desired is not None and uid in self._context.terminating:
-                message = no_longer(worker.key, manifest, desired)
+                message = no_longer(worker.key, manifest, desired, desired.changed)
                 worker.set_reason("ManifestRemoved", message, self._context.clock.wall())
 
     def _desired(self, uid: str, desired_pod: DesiredPod) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from qoslet.agent.ports import DesiredState
 
 
-def no_longer(key: str, manifest: str, desired: DesiredState) -> str:
-    """Why the pod named ``key`` that was started from ``manifest`` is no longer desired."""
-    namesakes = (one.manifest for one in desired.pods.values() if one.pod.key == key)
+def no_longer(
+    key: str, manifest: str, desired: DesiredState, uids: Iterable[str] | None = None
+) -> str:
+    """Why the pod named ``key`` that was started from ``manifest`` is no longer desired. Where ``uids``
+    are given, another pod of that name is one of them."""
+    others = desired.pods if uids is None else desired.pods.keys() & set(uids)
+    namesakes = (desired.pods[uid].manifest for uid in others if desired.pods[uid].pod.key == key)
     if namesake := next(namesakes, ""):
         return f"{namesake} has another pod of this name"
     if not manifest:
