@@ -21,6 +21,8 @@ from collections.abc import Callable
 
 import msgspec
 
+import qoslet.host.cgroupfs.v1
+import qoslet.host.cgroupfs.v2  # noqa: F401
 from qoslet.errors import QosletError
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits
 from qoslet.host.containers.records import ProcessRecords
