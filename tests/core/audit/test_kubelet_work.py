@@ -67,6 +67,25 @@ def test_a_kubelet_that_has_just_started_updates_its_qos_cgroups(
 
 
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_kubelet_that_has_just_started_makes_its_cgroups(
+    tmp_path: Path, driver: str, is_new: bool
+) -> None:
+    # beside a kubelet 1.36.2, 18 s after its start in a slow guest; cpuset came with the first pod
+    plan = plan_of(str(tmp_path), "v2", driver, "1.36")
+    top = next(one.path for one in plan.cgroups if one.name == "/kubepods")
+    assert top is not None
+    gone = without(tree_of(plan), top)
+    bare = written(tree_of(plan), top, SUBTREE, "cpu memory pids")
+    for tree, verdict in ((gone, "missing"), (bare, "controller")):
+        report = look(plan, tree)
+        assert verdict in {one.verdict for one in report.findings if one.path == top}
+        after = without_kubelet_work(report, KubeletWork(is_new=is_new)).findings
+        found = {one.verdict for one in after if one.path == top}
+        assert found == ({"pending"} if is_new else {verdict})
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
 @pytest.mark.parametrize(("is_new", "verdict"), [(True, "pending"), (False, "orphan")])
 def test_a_kubelet_that_has_just_started_may_not_have_read_all_its_pods(
     tmp_path: Path, driver: str, is_new: bool, verdict: str

@@ -5,7 +5,8 @@ Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncRe
 SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
 qos_container_manager_linux.go UpdateCgroups, which counts active pods, and setHugePagesUnbounded, which
 takes away the limits of kubepods that a start has written; cm/node_container_manager_linux.go
-enforceNodeAllocatableCgroups, some seconds after the kubelet answers.
+enforceNodeAllocatableCgroups, some seconds after the kubelet answers; cm/qos_container_manager_linux.go
+Start, which makes the QoS cgroups, not before either.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _SUMS = (
 _PROTECTION = ("memory.min", "memory.low")
 _STARTED = "the kubelet has just started and updates it within a minute"
 _READING = "the kubelet has just started and may not have read all its pods"
+_MAKING = "the kubelet has just started and makes it within seconds"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
@@ -55,8 +57,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     """The report; cgroups of pods that the runtime still has are pending, and so are the values of
     QoS cgroups that count those pods until they are gone, that counted one which has changed, or that
     a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
-    starts again, cgroups of pods that a new kubelet may not have read yet, and whatever follows from
-    pods that could not be read."""
+    starts again, what a new kubelet has not made or may not have read yet, and whatever follows from pods
+    that could not be read."""
     rows = (_kept(one, work.older) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
@@ -70,6 +72,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             )
         elif one.verdict == "orphan" and work.is_new:
             findings.append(_pending(one, _READING))
+        elif work.is_new and one.pod is None and _is_to_be_made(one):
+            findings.append(_pending(one, _MAKING))
         elif one.verdict in _OFF and (why := _to_come(one, changed)):
             findings.append(_pending(one, why))
         elif work.lacks_pods and _is_whole(one):
@@ -105,6 +109,11 @@ def _pending(one: Finding, why: str) -> Finding:
 def _is_whole(one: Finding) -> bool:
     """Whether it is about a cgroup, which is there or not as pods are."""
     return one.verdict in ("orphan", "missing", "foreign") and one.file is None and not one.found
+
+
+def _is_to_be_made(one: Finding) -> bool:
+    """Whether it is about a cgroup that is not there, or controllers that come with the first pod in it."""
+    return one.verdict == "controller" or (one.verdict == "missing" and _is_whole(one))
 
 
 def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
