@@ -71,10 +71,10 @@ def test_one_that_this_keeper_made_must_be_there(tmp_path: Path) -> None:
 
 def test_its_lock_is_held_before_its_maker_exists(tmp_path: Path) -> None:
     place = place_in(tmp_path)
-    held = create.hold(place)
+    held = create.take_lock(place)
     assert held >= 0
-    assert create.hold(place) == -1, "who asks for it now waits"
+    assert create.take_lock(place) == -1, "who asks for it now waits"
     os.close(held)
-    again = create.hold(place)
+    again = create.take_lock(place)
     assert again >= 0
     os.close(again)

@@ -24,11 +24,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import (
-    held_bytes,
-    protected_cache,
-    surviving_bytes,
-)
+from qoslet.core.memory.breakdown import held_bytes, protected_cache, surviving_bytes
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
     effective_memory,
@@ -334,11 +330,11 @@ class PressureEviction:
             candidate_of(worker, samples, effective, surviving, self._mode(worker))
             for worker in workers
         ]
-        spared = self._context.memory_wanted if state.kind == "wanted" else ()
-        lasted = 0.0 if state.kind == "wanted" else lasted
-        return choose_victim(
-            [one for one in found if one is not None], state.missing, lasted, spared
-        )
+        candidates = [one for one in found if one is not None]
+        if state.kind == "wanted":
+            # the guard has waited for it
+            return choose_victim(candidates, state.missing, 0.0, self._context.memory_wanted)
+        return choose_victim(candidates, state.missing, lasted)
 
     def _largest(self) -> dict[str, MemorySample]:
         """The pods as they were when they held most: what the kernel killed holds nothing now."""

@@ -9,7 +9,7 @@ from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import ContainerKey, ContainerValues, is_current
 from qoslet.core.guest.policy import GuestPolicy
 
-NOTHING: Mapping[ContainerKey, ContainerValues] = {}
+NO_VALUES: Mapping[ContainerKey, ContainerValues] = {}
 
 WAIT_SECONDS = 0.5
 """How long an answer waits for a plan that knows the container: well below the runtime's 2 s."""
@@ -53,7 +53,7 @@ class PlannedValues:
         found: Mapping[ContainerKey, ContainerValues],
         policy: GuestPolicy,
         answered: int,
-        resized: Mapping[ContainerKey, ContainerValues] = NOTHING,
+        resized: Mapping[ContainerKey, ContainerValues] = NO_VALUES,
     ) -> None:
         """What is planned now, and which questions that answers. ``resized`` is planned with resources
         that no status has yet: the kubelet allows a resize before the pods tell so."""

@@ -4,9 +4,8 @@ after its start.
 Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; kubelet.go
 SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
 qos_container_manager_linux.go UpdateCgroups, which counts active pods, and setHugePagesUnbounded, which
-takes away the limits of kubepods that a start has written; cm/node_container_manager_linux.go
-enforceNodeAllocatableCgroups, some seconds after the kubelet answers; cm/qos_container_manager_linux.go
-Start, which makes the QoS cgroups, not before either.
+takes away the limits of kubepods that a start has written. Some seconds after the kubelet answers: Start
+there, which makes the QoS cgroups, and cm/node_container_manager_linux.go enforceNodeAllocatableCgroups.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
     starts again, what a new kubelet has not made or may not have read yet, and whatever follows from pods
     that could not be read."""
-    rows = (_kept(one, work.older) for one in report.findings)
+    rows = (_drift_if_newer(one, work.older) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
@@ -129,7 +128,7 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
     return one
 
 
-def _kept(one: Finding, older: frozenset[str] | None) -> Finding:
+def _drift_if_newer(one: Finding, older: frozenset[str] | None) -> Finding:
     """The finding, drift where an earlier configuration would explain a value of a pod that this kubelet
     created: it reads its configuration at its start."""
     if not one.is_earlier or older is None or _pod_uid(one) in _plain(older):

@@ -19,7 +19,12 @@ from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.cluster.kubeconfig import Kubeconfig, kubeconfig_files, read_kubeconfig
+from qoslet.host.cluster.kubeconfig import (
+    LIST_CONTEXTS,
+    Kubeconfig,
+    kubeconfig_files,
+    read_kubeconfig,
+)
 from qoslet.host.cluster.network_faults import no_response
 
 HINT = "pip install 'qoslet[cluster]'"
@@ -87,8 +92,7 @@ def open_session(access: ClusterAccess) -> LibrarySession:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         made = client.ApiClient(configuration)
     except config.ConfigException as error:
-        hint = "kubectl config get-contexts"
-        raise BadInput(shown(str(error), 200), where=where, hint=hint) from None
+        raise BadInput(shown(str(error), 200), where=where, hint=LIST_CONTEXTS) from None
     except CannotDo:
         raise
     except Exception as error:  # noqa: BLE001 - a library that reads a user's files raises what it likes

@@ -19,7 +19,7 @@ from qoslet.host.files.manifests import unreadable, value_of
 
 _KINDS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_LIST = "kubectl config get-contexts"
+LIST_CONTEXTS = "kubectl config get-contexts"
 _LARGEST = 16 << 20
 
 
@@ -80,7 +80,9 @@ def read_kubeconfig(explicit: str, context: str) -> Kubeconfig:
         _take(found, path)
     name = context or found.current
     if not name:
-        raise BadInput("no current context", where=where, hint=f"name one: --context; {_LIST}")
+        raise BadInput(
+            "no current context", where=where, hint=f"name one: --context; {LIST_CONTEXTS}"
+        )
     chosen = _named(found.contexts, "context", name, where)
     cluster_name, user_name = str(chosen.get("cluster") or ""), str(chosen.get("user") or "")
     cluster = _named(found.clusters, "cluster", cluster_name, where)
@@ -142,7 +144,7 @@ def _named(
     """The entry of a name. Raises BadInput."""
     if name in entries:
         return entries[name]
-    hint = nearest(name, tuple(entries)) or _LIST
+    hint = nearest(name, tuple(entries)) or LIST_CONTEXTS
     raise BadInput(f"has no {kind} {shown(name) or 'in its context'}", where=where, hint=hint)
 
 

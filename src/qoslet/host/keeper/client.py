@@ -22,7 +22,7 @@ from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.keeper.launch import Starter
-from qoslet.host.keeper.pod import as_asked, check_pod
+from qoslet.host.keeper.pod import check_pod, requested_pod
 from qoslet.host.keeper.protocol import (
     VERSION,
     Hello,
@@ -142,7 +142,7 @@ class KeeperRuntime:
         digest = spec.digest()
         request = StartPod(self._next(), replace(spec, problems=()), dict(cgroups), digest)
         self._ask(request, spec.uid)
-        self._keep(*as_asked(spec, cgroups, digest))
+        self._keep(*requested_pod(spec, cgroups, digest))
 
     def poll(self) -> tuple[ContainerState, ...]:
         """The state of every container of every pod that is kept, as far as it was told. Raises

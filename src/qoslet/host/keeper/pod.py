@@ -170,7 +170,7 @@ def kill_container(pod: ProcessPod, name: str, groups: ContainerCgroups, now: fl
     return ""
 
 
-def outlives(
+def why_not_ended(
     pod: ProcessPod, name: str, groups: ContainerCgroups, clock: Callable[[], float]
 ) -> str:
     """Why a container that was killed has not ended; once, ``PATIENCE`` seconds later. Else empty."""
@@ -202,7 +202,7 @@ def check_pod(spec: PodSpec, cgroups: Mapping[str, str]) -> None:
             raise CannotDo(f"{text!r} cannot be part of a path", where=where)
 
 
-def as_asked(
+def requested_pod(
     spec: PodSpec, cgroups: Mapping[str, str], digest: str
 ) -> tuple[RuntimePod, tuple[ContainerState, ...]]:
     """A pod and its containers as they are until its keeper tells of them."""

@@ -33,7 +33,7 @@ from qoslet.host.keeper.pod import (
     ask_to_end,
     check_pod,
     kill_container,
-    outlives,
+    why_not_ended,
 )
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
@@ -370,7 +370,7 @@ class ProcessRuntime:
             for line in notes:
                 self.note(f"{pod.spec.key}/{name}: {line}")
         if not one.over or not one.empty(self._groups, pod.cgroups[name], self._clock()):
-            if trouble := one.trouble or outlives(pod, name, self._groups, self._clock):
+            if trouble := one.trouble or why_not_ended(pod, name, self._groups, self._clock):
                 self.note(f"{pod.spec.key}/{name}: {trouble}")
             return
         one.see_oom(self._groups, pod.cgroups[name], pod.running.values())

@@ -156,7 +156,7 @@ class OciContainers:
         kinds = () if box is None else shared(box)
         hostname = "" if box is None else box.hostname
         spaces = self._spaces.of(spec.uid, kinds, hostname, pids)
-        held = create.hold(place)
+        held = create.take_lock(place)
         try:
             making = create.CreateRequest(place, spec, launch, spaces, outputs, held)
             child = _fork(lambda: create.create_container(making))

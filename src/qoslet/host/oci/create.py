@@ -64,18 +64,23 @@ class CreateRefused(Exception):
     """A container cannot be made as it is asked for."""
 
 
-def hold(place: ContainerFiles) -> int:
+def take_lock(place: ContainerFiles) -> int:
     """The lock of a container, held for the child that is to make it: from its first moment on the
     next keeper waits for it. -1 where another still has it. Raises OSError, ValueError."""
-    private(os.path.dirname(place.pod))
-    private(place.pod)
-    held = os.open(place.lock, _LOCK, 0o600)
+    held = _open_lock(place)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(held)
         return -1
     return held
+
+
+def _open_lock(place: ContainerFiles) -> int:
+    """The file of a container's lock, in folders of its pod. Raises OSError, ValueError."""
+    private(os.path.dirname(place.pod))
+    private(place.pod)
+    return os.open(place.lock, _LOCK, 0o600)
 
 
 def create_container(making: CreateRequest) -> NoReturn:
@@ -85,9 +90,7 @@ def create_container(making: CreateRequest) -> NoReturn:
         _begin()
         held = making.held
         if held < 0:
-            private(os.path.dirname(place.pod))
-            private(place.pod)
-            held = os.open(place.lock, _LOCK, 0o600)
+            held = _open_lock(place)
             fcntl.flock(held, fcntl.LOCK_EX)
         forget(place)
         private(place.bundle)

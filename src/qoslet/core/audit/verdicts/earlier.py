@@ -67,7 +67,9 @@ class EarlierConfiguration:
     def _explanations(self, file: str) -> Iterator[_Earlier]:
         for other in other_configurations(self._context.node, file, list(self._differing(file))):
             rows = list(self._rows(other))
-            found = [one for one in rows if one.is_earlier] if other.keeps_limits else _left(rows)
+            found = (
+                [one for one in rows if one.is_earlier] if other.keeps_limits else _left_rows(rows)
+            )
             if found:
                 pods = len({row.uid for row in found})
                 count = "the pod was" if pods == 1 else f"{pods} pods were"
@@ -116,7 +118,7 @@ def _values(cgroup: Cgroup) -> Mapping[str, str]:
     return {setting.file: setting.applied for setting in cgroup.settings}
 
 
-def _left(rows: list[_Row]) -> list[_Row]:
+def _left_rows(rows: list[_Row]) -> list[_Row]:
     """The rows that an earlier configuration left: all of them, some in a row, whole pods, or the oldest
     cgroup."""
     rows.sort(key=lambda row: row.identity)
