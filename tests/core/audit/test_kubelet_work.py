@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.kubelet_work import KubeletWork, without_kubelet_work
 from qoslet.core.audit.live import SUBTREE, LiveTree
-from tests.core.audit.trees import added, look, plan_of, tree_of, without, written
+from qoslet.core.plan.plan import plan as planned
+from qoslet.core.resources.cgroup_tree import Plan
+from tests.core.audit.trees import added, look, plan_of, tree_of, units_of, without, written
 
 UID = "0000dead-1111-2222-3333-444444444444"
 SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
@@ -237,3 +239,58 @@ def test_a_kubelet_has_read_its_configuration_before_it_created_a_pod(
     assert len(found) == len(pods)
     assert {one.verdict for one in found} == {verdict}
     assert all(("podPidsLimit" in one.message) == (verdict == "stale") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("driver", "older", "said", "verdict"),
+    [
+        ("cgroupfs", None, "", "drift"),
+        ("cgroupfs", "it", "", "stale"),
+        ("cgroupfs", "all", "", "drift"),
+        ("cgroupfs", "others", "", "drift"),
+        ("systemd", "it", "infinity", "stale"),
+        ("systemd", "all", "infinity", "drift"),
+        ("systemd", "it", "100", "drift"),
+    ],
+)
+def test_one_pod_of_before_the_kubelets_start_keeps_its_limit(
+    tmp_path: Path, driver: str, older: str | None, said: str, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2 with three pods, of which one was not created again
+    plan = plan_of(str(tmp_path), "v2", driver, "1.36")
+    pods = [one for one in plan.cgroups if one.level == "pod" and one.pod is not None]
+    it, uids = pods[1], {one.pod.uid for one in pods if one.pod is not None}
+    assert it.pod is not None
+    live = written(tree_of(plan), it.path or "", "pids.max", "max")
+    units = units_of(plan, live)
+    if it.unit is not None:
+        units[it.unit] = {**units[it.unit], "TasksMax": said}
+    known = {"it": {it.pod.uid}, "all": uids, "others": uids - {it.pod.uid}}.get(older or "")
+    work = KubeletWork(older=None if known is None else frozenset(known))
+    (found,) = without_kubelet_work(look(plan, live, units), work).findings
+    assert found.verdict == verdict
+    assert ("podPidsLimit -1" in found.message) == (verdict == "stale")
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.9, "stale"), (0.7, "drift")])
+def test_the_only_value_of_a_node_tells_of_a_default(
+    tmp_path: Path, factor: float, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2 with one container that has memory.high, started with another factor
+    given = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36", memory_qos="1.36")
+    rows = [
+        one.pod.uid
+        for one in given.cgroups
+        if one.pod is not None and any(s.rule == "memory.high.1.27" for s in one.settings)
+    ]
+    uid = next(uid for uid in rows if rows.count(uid) == 1)
+    chosen = [one.pod for one in given.pods if one.pod.uid == uid]
+
+    def under(value: float) -> Plan:
+        kubelet = replace(given.node.kubelet, memory_throttling_factor=value)
+        return planned(chosen, replace(given.node, kubelet=kubelet))
+
+    report = look(under(0.5), tree_of(under(factor)))
+    found = without_kubelet_work(report, KubeletWork(older=frozenset([uid]))).findings
+    values = [one for one in found if one.file == "memory.high"]
+    assert [one.verdict for one in values] == [verdict]

@@ -49,6 +49,18 @@ SEVERITIES: dict[Verdict, Severity] = {
 """The severity of verdicts, where it is not a warning."""
 
 
+class Doubt(Struct, frozen=True):
+    """An earlier configuration of the kubelet, in ``told``, that explains a value of too few cgroups to be
+    sure without the age of the kubelet. ``having`` are UIDs of the pods that have its values,
+    ``lacking`` of those that have what is planned; ``is_default``: it is what kubelets have where nobody
+    sets the field."""
+
+    told: str
+    having: frozenset[str]
+    lacking: frozenset[str]
+    is_default: bool
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """One finding. ``file`` None: about the whole cgroup or a process. ``expected`` None: it must not
     be there; ``found`` None: it is absent. ``path`` is relative to the mount. ``reset_by``: what
@@ -73,6 +85,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     writer: str | None = None
     is_earlier: bool = False
     """Whether an earlier configuration of the kubelet explains it."""
+    doubt: Doubt | None = None
     may_have: tuple[str, ...] = ()
     """Who may have caused it."""
     reset_by: str | None = None

@@ -58,7 +58,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
     starts again, what a new kubelet has not made or may not have read yet, and whatever follows from pods
     that could not be read."""
-    rows = (_drift_if_newer(one, work.older) for one in report.findings)
+    rows = (_with_age(one, work.older) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
     ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
@@ -128,13 +128,23 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
     return one
 
 
-def _drift_if_newer(one: Finding, older: frozenset[str] | None) -> Finding:
+def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
     """The finding, drift where an earlier configuration would explain a value of a pod that this kubelet
-    created: it reads its configuration at its start."""
-    if not one.is_earlier or older is None or _pod_uid(one) in _plain(older):
+    created: it reads its configuration at its start. Stale where the pods that have the value are those
+    that it did not create, as far as they tell."""
+    if older is None:
         return one
-    message = f"{one.file} is {one.found}, planned {one.expected}"
-    return replace(one, verdict="drift", message=message, is_earlier=False)
+    known = _plain(older)
+    plain = f"{one.file} is {one.found}, planned {one.expected}"
+    if one.is_earlier and _pod_uid(one) not in known:
+        return replace(one, verdict="drift", message=plain, is_earlier=False)
+    doubt = one.doubt
+    if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:
+        return one
+    if not doubt.lacking and not doubt.is_default:
+        return one
+    told = f"{plain}: left by {doubt.told}; restarting the pod sets it"
+    return replace(one, verdict="stale", message=told)
 
 
 def _pod_uid(finding: Finding) -> str:

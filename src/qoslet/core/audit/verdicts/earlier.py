@@ -10,6 +10,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.finding import Doubt
 from qoslet.core.audit.verdicts.other_configurations import (
     Differing,
     OtherConfiguration,
@@ -38,11 +39,12 @@ class _Row(Struct, frozen=True):
 
 
 class _Earlier(Struct, frozen=True):
-    """What an earlier configuration left: the paths of cgroups in which ``files`` have its values."""
+    """What an earlier configuration left: the paths of cgroups that have its values. ``doubt``: too few
+    tell of it."""
 
     told: str
-    files: tuple[str, ...]
     paths: frozenset[str]
+    doubt: Doubt | None
 
 
 class EarlierConfiguration:
@@ -55,26 +57,34 @@ class EarlierConfiguration:
     def left_by(self, cgroup: Cgroup, file: str) -> str | None:
         """What left a value of a pod or container, as the end of the sentence "left by …"; None: no
         earlier configuration that is known."""
+        return next((one.told for one in self._of(cgroup, file) if one.doubt is None), None)
+
+    def doubt_of(self, cgroup: Cgroup, file: str) -> Doubt | None:
+        """What may have left a value that too few cgroups have to tell."""
+        return next((one.doubt for one in self._of(cgroup, file)), None)
+
+    def _of(self, cgroup: Cgroup, file: str) -> Iterator[_Earlier]:
         if cgroup.pod is None or self._context.is_own:
-            return None
+            return
         if file not in self._known:
             self._known[file] = tuple(self._explanations(file))
         for one in self._known[file]:
             if cgroup.path in one.paths:
-                return one.told
-        return None
+                yield one
 
     def _explanations(self, file: str) -> Iterator[_Earlier]:
         for other in other_configurations(self._context.node, file, list(self._differing(file))):
             rows = list(self._rows(other))
-            found = (
-                [one for one in rows if one.is_earlier] if other.keeps_limits else _left_rows(rows)
-            )
-            if found:
-                pods = len({row.uid for row in found})
-                count = "the pod was" if pods == 1 else f"{pods} pods were"
-                told = f"{other.told}, in force when {count} created"
-                yield _Earlier(told, other.files, frozenset(row.path for row in found))
+            earlier = [one for one in rows if one.is_earlier]
+            found = earlier if other.keeps_limits else _left_rows(rows)
+            having = frozenset(row.uid for row in found or earlier)
+            if not having:
+                continue
+            count = "the pod was" if len(having) == 1 else f"{len(having)} pods were"
+            told = f"{other.told}, in force when {count} created"
+            lacking = frozenset(row.uid for row in rows if not row.is_earlier)
+            doubt = None if found else Doubt(told, having, lacking, other.is_default)
+            yield _Earlier(told, frozenset(row.path for row in found or earlier), doubt)
 
     def _differing(self, file: str) -> Iterator[Differing]:
         """What is planned in a file of pods and containers, where something else was found. On v1 quota

@@ -3,7 +3,8 @@
 Source: KEP-2570 "Graduation, rollback" and pull requests 138903, 140267 (what switching MemoryQoS off
 leaves); pull request 138187 (a limit that was removed by an in-place resize stays); kubelet
 cm/qos_container_manager_linux.go and node_container_manager_linux.go (values that stop being
-written are not cleared); pull request 141991 (a resize writes 0 to hugepage limits).
+written are not cleared); pull request 141991 (a resize writes 0 to hugepage limits); cm/node_container_manager_linux.go
+getCgroupConfig (cpuset.cpus of kubepods without a CPU manager).
 """
 
 from __future__ import annotations
@@ -70,8 +71,11 @@ TABLE: tuple[LeftBehind, ...] = (
         "a reservation that is no longer enforced", "nothing else clears it",
     ),
     LeftBehind(
-        ("cpuset.",), ("container", "kubepods"),
-        "another CPU or memory manager policy", _RESTART,
+        ("cpuset.",), ("container",), "another CPU or memory manager policy", _RESTART,
+    ),
+    LeftBehind(
+        ("cpuset.",), ("kubepods",),
+        "cpuManagerPolicy none, which sets all CPUs of the machine", "nothing else clears it",
     ),
     LeftBehind(
         ("memory.swap.max",), ("container",), "another memorySwap behavior", _RESTART,

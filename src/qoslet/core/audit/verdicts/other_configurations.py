@@ -21,6 +21,16 @@ _MOST = 2
 _MI = 1 << 20
 _PERIODS = range(1000, 1_000_001)
 """cpuCFSQuotaPeriod in microseconds."""
+_DEFAULTS: dict[str, object] = {
+    "pod_pids_limit": -1,
+    "cpu_cfs_quota": True,
+    "cpu_cfs_quota_period_us": 100_000,
+    "swap_behavior": "NoSwap",
+    "single_process_oom_kill": False,
+    "memory_throttling_factor": 0.9,
+    "memory_reservation_policy": "None",
+}
+"""What kubelets have where nobody sets the field. Source: kubelet apis/config/v1beta1/defaults.go."""
 _MEMORY_QOS = ("memory.high", "memory.min", "memory.low")
 _PROTECTION = ("memory.min", "memory.low")
 
@@ -31,12 +41,13 @@ Differing = tuple[Setting, str]
 class OtherConfiguration(Struct, frozen=True):
     """A node whose kubelet has another configuration, in ``told``, and the ``files`` of pods and
     containers that it changes. ``keeps_limits``: it says the same with other numbers, as nobody would
-    by hand."""
+    by hand. ``is_default``: it is what kubelets have where nobody sets the field."""
 
     told: str
     files: tuple[str, ...]
     node: Node
     keeps_limits: bool = False
+    is_default: bool = False
 
 
 def other_configurations(
@@ -71,14 +82,17 @@ def other_configurations(
 
 
 def _other(node: Node, told: str, files: tuple[str, ...], **fields: object) -> OtherConfiguration:
-    return OtherConfiguration(told, files, replace(node, kubelet=replace(node.kubelet, **fields)))
+    other = replace(node, kubelet=replace(node.kubelet, **fields))
+    is_default = all(_DEFAULTS.get(name) == value for name, value in fields.items())
+    return OtherConfiguration(told, files, other, is_default=is_default)
 
 
 def _memory_qos(
     node: Node, file: str, differing: Iterable[Differing]
 ) -> Iterator[OtherConfiguration]:
     off = replace(node, profile=replace(node.profile, memory_qos="off"))
-    yield OtherConfiguration("a configuration without Memory QoS", _MEMORY_QOS, off)
+    told = "a configuration without Memory QoS"
+    yield OtherConfiguration(told, _MEMORY_QOS, off, is_default=True)
     if file != "memory.high":
         for policy in {"None", "TieredReservation"} - {node.kubelet.memory_reservation_policy}:
             told = f"memoryReservationPolicy {policy}"

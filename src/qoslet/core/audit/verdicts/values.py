@@ -93,8 +93,16 @@ class Values:
         # what a resize may have left as well stays stale in every pod
         is_earlier = verdict == "stale" and not self._is_cleared(setting)
         is_earlier = is_earlier and self._earlier.left_by(cgroup, file) is not None
-        finding = replace(finding, is_earlier=is_earlier)
+        doubt = None
+        if verdict == "drift" and (not known or self._says(file, text, found, period)):
+            doubt = self._earlier.doubt_of(cgroup, file)
+        finding = replace(finding, is_earlier=is_earlier, doubt=doubt)
         yield self._with_unit(finding, off, known and verdict != "rounding")
+
+    def _says(self, file: str, text: str | None, found: str, period: int) -> bool:
+        """Whether the unit's property says what was found in the file."""
+        said = wanted(file, found, period, self._hierarchy, self._version)
+        return said is None or agrees(self._name(file), text or "", said, self._page)
 
     def _machine_lacks(self, file: str) -> bool:
         """Whether the machine has no such file: kubelets write what it has. Page sizes of others are
