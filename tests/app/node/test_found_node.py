@@ -14,6 +14,7 @@ import pytest
 
 from qoslet.app.node.found_node import Credentials, FoundNode, KubeletOptions, find_node
 from qoslet.errors import BadInput, CannotDo
+from qoslet.host.cgroupfs.mounted import mounted
 from tests.cli.fixtures import environment
 from tests.host.kubelet.fake_node import (
     CERTIFICATES,
@@ -172,6 +173,33 @@ def test_one_of_several_is_chosen(tmp_path: Path) -> None:
     assert look(tmp_path, pid=8).pid == 8
     with pytest.raises(BadInput, match="process 9 is not a kubelet"):
         look(tmp_path, pid=9)
+
+
+def contained(machine: Path, pid: int, *, has_ours: bool) -> None:
+    """A kubelet in a container, with our cgroups or others."""
+    here = mounted()
+    point = here.unified if here.hierarchy == "v2" else here.mounts["memory"]
+    assert point is not None
+    declare(machine / str(pid), "--read-only-port=0", "--port=1", pid=pid)
+    folder = machine / str(pid) / "proc" / str(pid)
+    (folder / "ns").mkdir()
+    (folder / "ns" / "mnt").symlink_to("mnt:[1]")
+    place = folder / "root" / point.lstrip("/")
+    place.parent.mkdir(parents=True)
+    place.symlink_to(point) if has_ours else place.mkdir()
+    (machine / "proc").mkdir(exist_ok=True)
+    (machine / "proc" / str(pid)).symlink_to(folder)
+
+
+def test_a_kubelet_with_other_cgroups_is_another_node(tmp_path: Path) -> None:
+    # a node of kind beside nothing, then on a node whose own kubelet is in a container, too
+    contained(tmp_path, 7, has_ours=False)
+    with pytest.raises(CannotDo, match=r"kubelet \(process 7\) has other cgroups") as error:
+        look(tmp_path)
+    assert "--kubelet-pid 7" in error.value.hint
+    assert look(tmp_path, pid=7).pid == 7
+    contained(tmp_path, 8, has_ours=True)
+    assert look(tmp_path).pid == 8
 
 
 @contextmanager

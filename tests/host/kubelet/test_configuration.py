@@ -134,6 +134,18 @@ def test_the_lines_of_microk8s_are_flags(tmp_path: Path) -> None:
     assert found(tmp_path).command.path("root-dir") == "/var/snap/microk8s/common/var/lib/kubelet"
 
 
+def test_microshift_writes_a_file(tmp_path: Path) -> None:
+    path = "/var/lib/microshift/resources/kubelet/config/config.yaml"
+    declare(tmp_path, "run", files={path: f"{HEAD}maxPods: 250\n"}, comm="microshift")
+    assert fields(tmp_path)["maxPods"] == 250
+
+
+def test_hyperkube_has_the_flags_behind_its_command(tmp_path: Path) -> None:
+    declare(tmp_path, "kubelet", "--max-pods=7", comm="hyperkube")
+    declare(tmp_path, "kube-proxy", "--max-pods=8", comm="hyperkube", pid=813)
+    assert fields(tmp_path)["maxPods"] == 7
+
+
 def test_k3s_has_a_file_and_drop_ins(tmp_path: Path) -> None:
     files = {
         "/etc/rancher/k3s/config.yaml": "kubelet-arg:\n- max-pods=7\n- kube-reserved=cpu=1\nnode-name: N1\n",

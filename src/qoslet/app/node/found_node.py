@@ -35,6 +35,7 @@ from qoslet.host.kubelet.processes import (
     KubeletProcess,
     age_seconds,
     kubelet_processes,
+    shares_cgroups,
     shares_namespace,
 )
 
@@ -173,8 +174,8 @@ def kubelet_options(values: object) -> KubeletOptions:
 
 
 def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
-    """The kubelet that is asked for, or the only one; of several the one in our mount namespace.
-    Raises CannotDo, BadInput."""
+    """The kubelet that is asked for, or the only one; of several the one in our mount namespace, else
+    that with our cgroups. Raises CannotDo, BadInput where there are several, or none with our cgroups."""
     found, others = kubelet_processes(options.root)
     if options.pid is not None:
         for process in found:
@@ -189,7 +190,11 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
             raise CannotDo(message, hint=hint)
         raise CannotDo(f"no kubelet runs on this machine{_watched()}", hint=hint)
     near = [one for one in found if shares_namespace(one, "mnt") is not False]
-    chosen = near or found
+    chosen = near or [one for one in found if shares_cgroups(one) is not False]
+    if not chosen:
+        message = f"the kubelet (process {found[0].pid}) has other cgroups than are mounted here"
+        hint = f"run qoslet in its container; plan for it with --kubelet-pid {found[0].pid}"
+        raise CannotDo(message, hint=hint)
     if len(chosen) > 1:
         message = f"{len(chosen)} kubelets run on this machine"
         raise BadInput(message, where="--kubelet-pid", hint=_listed(chosen))

@@ -1,8 +1,8 @@
-"""Kubelets inside other programs: where k3s and MicroK8s keep what they start theirs with.
+"""Kubelets inside other programs: where k3s, MicroK8s and MicroShift keep what they start theirs with.
 
 Source: k3s docs, "agent" options ``--kubelet-arg``, ``--config``, ``--data-dir``; k3s rewrites its
 own command line, since that may hold a token. MicroK8s docs, "Configuring services":
-``args/kubelet``.
+``args/kubelet``. MicroShift pkg/node/kubelet.go.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from qoslet.host.files.bounds import FOLLOWED
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import KubeletProcess
 
+_MICROSHIFT_CONFIG = "/var/lib/microshift/resources/kubelet/config/config.yaml"
 _K3S_CONFIG = "/etc/rancher/k3s/config.yaml"
 _K3S_DATA = "/var/lib/rancher/k3s"
 _SNAP = {
@@ -33,6 +34,10 @@ def arguments_of(process: KubeletProcess, files: ProcessFiles) -> list[str]:
         return list(_k3s(process, files))
     if process.name == "MicroK8s":
         return list(_microk8s(process, files))
+    if process.name == "MicroShift":
+        return [f"--config={_MICROSHIFT_CONFIG}"]
+    if process.name == "hyperkube":
+        return list(process.arguments[1:])
     return list(process.arguments)
 
 

@@ -10,6 +10,7 @@ import os
 
 from msgspec import Struct
 
+from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.linux.procfs import text
 from qoslet.host.machine.node_programs import running_programs
 
@@ -57,6 +58,22 @@ def shares_namespace(process: KubeletProcess, kind: str) -> bool | None:
     except OSError:
         return None
     return there == here
+
+
+def shares_cgroups(process: KubeletProcess) -> bool | None:
+    """Whether a process sees the cgroups that we see: not one in a container that has cgroups of its own,
+    as a node of kind or minikube is; None where this user may not know.
+
+    Source: cgroup_namespaces(7); a mount in another namespace has that one's root, by its inode.
+    """
+    here = mounted()
+    point = here.unified if here.hierarchy == "v2" else here.mounts.get("memory")
+    try:
+        ours = os.stat(point or "").st_ino
+        theirs = os.stat(f"{process.folder}/root{point}").st_ino
+    except OSError:
+        return None
+    return ours == theirs
 
 
 def age_seconds(process: KubeletProcess) -> float | None:

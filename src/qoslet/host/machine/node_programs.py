@@ -22,11 +22,16 @@ _PROCESSES: dict[str, tuple[Literal["kubelet", "runtime"], str]] = {
     "kubelite": ("kubelet", "MicroK8s"),
     "k3s-server": ("kubelet", "k3s"),
     "k3s-agent": ("kubelet", "k3s"),
+    "microshift": ("kubelet", "MicroShift"),
+    "hyperkube": ("kubelet", "hyperkube"),
     "containerd": ("runtime", "containerd"),
     "crio": ("runtime", "CRI-O"),
     "dockerd": ("runtime", "dockerd"),
 }
 """``comm`` of a process to what it is, at most 15 characters."""
+_COMMANDS = {"hyperkube": "kubelet", "microshift": "run"}
+"""Of programs that are several, the command that is a kubelet. Source: MicroShift cmd/microshift; OpenShift
+before 4.8, kubelet.service."""
 
 _SOCKETS = {
     "/run/containerd/containerd.sock": "containerd",
@@ -62,9 +67,15 @@ def running_programs(root: str = "") -> Iterator[NodeProgram]:
         return
     for pid in numbers:
         comm = (text(f"{root}/proc/{pid}/comm") or "").strip()
-        if comm in _PROCESSES:
+        if comm in _PROCESSES and _is_meant(f"{root}/proc/{pid}", comm):
             kind, name = _PROCESSES[comm]
             yield NodeProgram(kind, name, pid)
+
+
+def _is_meant(folder: str, comm: str) -> bool:
+    """Whether a process runs the command that counts, where its program has several."""
+    words = (text(f"{folder}/cmdline") or "").split("\0") if comm in _COMMANDS else []
+    return comm not in _COMMANDS or words[1:2] == [_COMMANDS[comm]]
 
 
 def kubelet_trees(tops: list[str]) -> tuple[str, ...]:
