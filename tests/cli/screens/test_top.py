@@ -50,9 +50,10 @@ def play(
     story: Story,
     look: Callable[[], tuple[TopRow, ...]] = rows,
     size: tuple[int, int] = (100, 24),
+    heading: str = "n1",
 ) -> None:
     async def run() -> None:
-        app = TopApp(look, lambda: "n1", lambda row: [f"why {row.name}"], 0.05)
+        app = TopApp(look, lambda: heading, lambda row: [f"why {row.name}"], 0.05)
         async with app.run_test(size=size) as pilot:
             for _ in range(200):
                 await pilot.pause(0.02)
@@ -99,6 +100,33 @@ def test_keys_sort_fold_filter_and_pause() -> None:
         assert "paused" in shown
 
     play(story)
+
+
+def test_the_state_of_the_screen_stays_beside_a_long_name() -> None:
+    async def story(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("p", "s")
+        top = text_of(app).splitlines()[0]
+        assert top == "n1 · Kubernetes 1.36  3 pods, 7 cgroups, 1 absent  (by cpu, paused)"
+
+    async def wide(app: TopApp, pilot: Pilot[None]) -> None:
+        assert text_of(app).startswith(f"{heading}  3 pods")
+
+    heading = "n1 · cgroup v2 · Kubernetes 1.36"
+    play(story, size=(70, 24), heading=heading)
+    play(wide, size=(100, 24), heading=heading)
+
+
+def test_home_and_end_are_the_first_and_the_last_cgroup() -> None:
+    async def story(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("end")
+        await pilot.pause(0.1)
+        assert "default/web-99" in text_of(app)
+        assert "kubepods" not in text_of(app)
+        await pilot.press("home")
+        await pilot.pause(0.1)
+        assert "kubepods" in text_of(app)
+
+    play(story, lambda: rows(100), size=(80, 24))
 
 
 def test_enter_says_why_and_goes_back() -> None:

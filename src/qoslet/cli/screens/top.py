@@ -21,12 +21,12 @@ from qoslet.render.terminal import Terminal, printable
 from qoslet.render.text.live.top import (
     Layout,
     head,
+    headline,
     layout,
     line,
     memory_bar,
     numbers,
     style_of,
-    summary,
 )
 
 HISTORY = 60
@@ -66,6 +66,15 @@ class Detail(ModalScreen[None]):
         with VerticalScroll():
             yield Static(Text("\n".join(self._lines)))
         yield Footer()
+
+
+class Rows(DataTable[Text]):
+    """The cgroups; a row is one line, so that Home and End mean the first and the last one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "scroll_top", show=False),
+        Binding("end", "scroll_bottom", show=False),
+    ]
 
 
 class TopApp(App[None]):
@@ -115,7 +124,7 @@ class TopApp(App[None]):
         """A line about the node, the table, the filter and the keys."""
         yield Static("", id="summary", markup=False)
         yield Static("", id="head", markup=False)
-        yield DataTable(id="rows", cursor_type="row", zebra_stripes=True)
+        yield Rows(id="rows", cursor_type="row", zebra_stripes=True)
         yield Input(placeholder="a part of a name", id="filter")
         yield Footer()
 
@@ -128,8 +137,8 @@ class TopApp(App[None]):
         self._begin()
 
     @property
-    def _table(self) -> DataTable[Text]:
-        return self.query_one("#rows", DataTable)
+    def _table(self) -> Rows:
+        return self.query_one("#rows", Rows)
 
     def _begin(self) -> None:
         if not self._paused:
@@ -195,7 +204,7 @@ class TopApp(App[None]):
         state += [f"filter {self._wanted!r}"] if self._wanted else []
         state += ["paused"] if self._paused else []
         state += [self._trouble] if self._trouble else []
-        return f"{summary(self._rows, self._heading())}  ({', '.join(state)})"
+        return headline(self._rows, self._heading(), ", ".join(state), self.size.width)
 
     @property
     def _selected(self) -> TopRow | None:

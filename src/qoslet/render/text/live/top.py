@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from qoslet.core.status.node_top import TopRow
 
 _BAR = 16
+_BETWEEN = " · "
 _LEAST_NAME, _MOST_NAME = 20, 48
 
 
@@ -146,3 +147,14 @@ def summary(rows: Sequence[TopRow], what: str) -> str:
     return printable(
         f"{what}  {pods} pods, {len(rows)} cgroups" + (f", {absent} absent" if absent else "")
     )
+
+
+def headline(rows: Sequence[TopRow], what: str, state: str, width: int) -> str:
+    """The summary with the ``state`` of the screen, at most ``width`` wide: of what the node is, ``·``
+    between its parts, those behind the first are left out as needed."""
+    parts = what.split(_BETWEEN)
+    text = f"{summary(rows, what)}  ({printable(state)})"
+    while len(parts) > 1 and display_width(text) > width:
+        del parts[1]
+        text = f"{summary(rows, _BETWEEN.join(parts))}  ({printable(state)})"
+    return cut(text, width, "…")
