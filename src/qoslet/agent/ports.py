@@ -85,6 +85,10 @@ class CgroupKiller(Protocol):
     def lives(self, pid: int) -> bool:
         """Whether a process has not ended: one that nobody has collected yet has."""
 
+    def lift(self, path: str) -> Sequence[str]:
+        """Lift what another process wrote into a cgroup and those below so that it cannot end: a
+        frozen state, limits tighter than ours. Returns a line for each."""
+
 
 class Machine(Protocol):
     """The machine as a whole: its CPUs and its memory in bytes."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from qoslet.app.runtimes import cri_run
 from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record_done
 from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs.lifted_limits import lift
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
@@ -34,10 +35,15 @@ if TYPE_CHECKING:
     from qoslet.app.tree import OwnedTree
     from qoslet.core.reconcile.restore import RestorePlan
     from qoslet.core.reconcile.steps import Outcome, Step
+    from qoslet.core.workload.pod_status import RuntimePod
 
 POLL_SECONDS = 0.02
 KEEPER_PATIENCE, RUNTIME_PATIENCE = 10.0, 30.0
 """Seconds beyond the longest grace period until pods that do not end are left."""
+LIFT_SECONDS = 1.0
+"""Between two looks at what holds back pods that do not end."""
+PODS_TOLD = 5
+"""How many pods are named where more do not end."""
 
 
 def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
@@ -191,14 +197,29 @@ def _end_runtime_pods(tree: OwnedTree, folder: str) -> list[str]:
         return []
     runtime = cri_run.runtime_of_pods(tree, folder)
     try:
-        lines, ended = _end_all(runtime, RUNTIME_PATIENCE)
-        if not ended:
-            where = cri_run.endpoint_of(folder)
-            hint = "find out why, then release again"
-            raise CannotDo("the pods do not stop", where=where, hint=hint)
+        lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE)
+        if left:
+            raise do_not_stop(tree, left, cri_run.endpoint_of(folder))
         return lines
     finally:
         runtime.close()
+
+
+def do_not_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> CannotDo:
+    """Names the pods that a runtime does not end, their cgroups and processes."""
+    named = []
+    for pod in left[:PODS_TOLD]:
+        inside = [one for top in pod.top_cgroups for one in tree.driver.below(top)]
+        pids = sorted({pid for one in inside for pid in tree.driver.members(one)})
+        where = ", ".join(pod.top_cgroups) or "no cgroup"
+        who = Killing(tree.driver.kill).describe_processes(where, pids) or "no process is left"
+        named.append(f"Pod {pod.key} does not stop ({where}: {who})")
+    more = f"; {len(left) - PODS_TOLD} more do not" if len(left) > PODS_TOLD else ""
+    return CannotDo(
+        "; ".join(named) + more,
+        where=endpoint,
+        hint="look at the log of the container runtime and at limits of the cgroups above, then release again",
+    )
 
 
 def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
@@ -214,7 +235,7 @@ def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
     else:
         try:
             end_keepers(folder, set(keepers_of(folder)) - {runtime.pid})
-            lines += _end_all(runtime, KEEPER_PATIENCE)[0]
+            lines += _end_all(tree, runtime, KEEPER_PATIENCE)[0]
         finally:
             runtime.close(2.0)
     lines += [
@@ -241,12 +262,16 @@ def _answering(tree: OwnedTree, folder: str, lines: list[str]) -> KeeperRuntime:
     return runtime
 
 
-def _end_all(runtime: Runtime, patience: float) -> tuple[list[str], bool]:
+def _end_all(
+    tree: OwnedTree, runtime: Runtime, patience: float
+) -> tuple[list[str], list[RuntimePod]]:
     """End all pods of a runtime in their grace periods, and remove those that ended. Returns a line
-    for each that was running, and whether all have ended within ``patience`` seconds more."""
+    for each that was running, and those that have not ended within ``patience`` seconds more."""
     before = dict(runtime.list_pods())
     for uid, pod in before.items():
         runtime.stop(uid, pod.grace_seconds)
+    lifted: list[str] = []
+    lift_at = time.monotonic() + LIFT_SECONDS
     deadline = (
         time.monotonic()
         + max((pod.grace_seconds for pod in before.values()), default=0.0)
@@ -256,10 +281,13 @@ def _end_all(runtime: Runtime, patience: float) -> tuple[list[str], bool]:
         any(not pod.ended for pod in runtime.list_pods().values()) and time.monotonic() <= deadline
     ):
         runtime.poll()
+        if time.monotonic() >= lift_at:
+            lifted += lift(tree.driver, tree.ledger, tree.place.root)
+            lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())
     for uid, pod in after.items():
         if pod.ended:
             runtime.remove_pod(uid)
     lines = [f"Pod {pod.key}: stopped" for pod in before.values() if not pod.ended]
-    return lines, all(pod.ended for pod in after.values())
+    return [*lifted, *lines], [pod for pod in after.values() if not pod.ended]

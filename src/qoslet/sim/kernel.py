@@ -154,6 +154,10 @@ class SimKernel(SimCgroups):
         """Whether a process has not ended."""
         return pid in self.processes and self.processes[pid].exit_code is None
 
+    def lift(self, path: str) -> Sequence[str]:
+        """What is frozen or throttled here ends all the same."""
+        return ()
+
     def _outcome(self, step: Step) -> Outcome:
         """One step and what came of it."""
         before = self._before(step)

@@ -41,6 +41,9 @@ class Killer:
     def lives(self, pid: int) -> bool:
         return True
 
+    def lift(self, path: str) -> Sequence[str]:
+        return ()
+
 
 @contextmanager
 def joined(kubeconfig: str, killer: Killer, seconds: float = 2.0) -> Iterator[GuestEvictions]:

@@ -153,6 +153,31 @@ def test_a_containerd_that_hangs_fails_no_probe(cri: Cri) -> None:
     cri.ends(run)
 
 
+def hold_back(cri: Cri, name: str) -> str:
+    """As another process that keeps a pod from ending: freeze it, and throttle what ends it."""
+    (group,) = (path for path in cri.groups() if path.endswith(f"/pod{name}-uid"))
+    files = {"cgroup.freeze": "1", "memory.high": "4096", "pids.max": "0"}
+    if not cri.v2:
+        files = {"freezer.state": "FROZEN", "pids.max": "0"}
+    for file, value in files.items():
+        tree = cri.tree.layout.tree_of(file.partition(".")[0])
+        assert tree is not None
+        tree.write(group, file, value)
+    return group
+
+
+def test_a_pod_that_another_process_holds_back_ends_all_the_same(cri: Cri) -> None:
+    cri.put(pod("a"), pod("b"))
+    run = cri.service()
+    cri.up("a", "b")
+    groups = {name: hold_back(cri, name) for name in ("a", "b")}
+    (cri.manifests / "a.yaml").unlink()
+    cri.soon(lambda: "a" not in cri.pods(), 40)
+    assert f"{groups['a']}: another process set pids.max to 0" in cri.stop(run)
+    assert f"{groups['b']}: another process froze it" in cri.release()
+    cri.nothing_left()
+
+
 def test_a_resize_is_done_when_containerd_has_written_it(cri: Cri) -> None:
     cri.put(pod("a", container("app", resources=amounts("50m", "32Mi", "100m", "64Mi"))))
     run = cri.begin()

@@ -13,6 +13,9 @@ from qoslet.errors import QosletError
 
 VOLUME_SECONDS = 0.2
 """Between two looks at volumes that are being removed."""
+LIFT_SECONDS, LIFT_AGAIN_SECONDS = 1.0, 10.0
+"""After how long a pod that does not end is looked at for what holds it back, and then between two
+looks."""
 
 
 class PodTeardown:
@@ -23,6 +26,8 @@ class PodTeardown:
         self.last_observed: dict[str, ObservedCgroup] = {}
         self.freeing: set[str] = set()
         """UIDs of pods whose volumes are still being removed."""
+        self._lift_at: dict[str, float] = {}
+        """By UID, when to look at what holds back a pod that ends."""
 
     def stop(self, worker: PodWorker, grace: float | None = None) -> None:
         """Ask the pod's containers to stop within ``grace`` seconds, by default its own."""
@@ -31,9 +36,13 @@ class PodTeardown:
     def sync(self, worker: PodWorker) -> bool:
         """Go on as far as possible now; returns whether the pod's cgroups went with this sync."""
         context = self._context
-        if worker.phase is WorkerPhase.TERMINATING and self._has_ended(worker):
-            context.terminating.discard(worker.uid)
-            worker.enter_phase(WorkerPhase.CLEANING_UP, context.clock.wall())
+        if worker.phase is WorkerPhase.TERMINATING:
+            if self._has_ended(worker):
+                self._lift_at.pop(worker.uid, None)
+                context.terminating.discard(worker.uid)
+                worker.enter_phase(WorkerPhase.CLEANING_UP, context.clock.wall())
+            else:
+                self._lift(worker)
         if (
             worker.phase not in (WorkerPhase.CLEANING_UP, WorkerPhase.TERMINATED)
             or worker.cleanup_done
@@ -55,6 +64,16 @@ class PodTeardown:
             self._context.fail(worker, "KillFailed", f"stopping {worker.key}: {error}")
             return False
         return kept is None or kept.ended
+
+    def _lift(self, worker: PodWorker) -> None:
+        """Lift what holds back a pod that takes long to end."""
+        context, now = self._context, self._context.now
+        due = self._lift_at.setdefault(worker.uid, now + LIFT_SECONDS)
+        if now >= due:
+            for top in worker.top_cgroups:
+                context.log.notes += context.killer.lift(top)
+            due = self._lift_at[worker.uid] = now + LIFT_AGAIN_SECONDS
+        context.wake_in(worker.uid, due - now)
 
     def _remove_volumes(self, worker: PodWorker) -> bool:
         """Remove the pod's volumes; False while that goes on or fails."""

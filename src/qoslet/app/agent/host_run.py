@@ -19,6 +19,7 @@ from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
+from qoslet.host.cgroupfs.lifted_limits import lift
 from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
@@ -134,7 +135,7 @@ def _host_run(
         runtime,
         volumes,
         clock,
-        Killing(driver.kill),
+        Killing(driver.kill, partial(lift, driver, tree.ledger)),
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, folder)),

@@ -377,12 +377,8 @@ class Cgroupfs:
 
     def identity(self, path: str) -> int | None:
         """The inode of a group in the first hierarchy that has it; None where there is none."""
-        group = checked(path)
-        for tree in self.layout.trees:
-            inode = tree.identity(group)
-            if inode is not None:
-                return inode
-        return None
+        group, trees = checked(path), self.layout.trees
+        return next((one for tree in trees if (one := tree.identity(group)) is not None), None)
 
     def below(self, path: str) -> list[str]:
         """The group and all below it in any hierarchy, children first; empty if absent."""
@@ -390,7 +386,11 @@ class Cgroupfs:
 
     def discard(self, path: str) -> str | None:
         """Remove one empty group without writing it down; what went wrong, None if it is gone."""
-        outcome = self._one(Step("remove", path), None)
+        return self.do_unrecorded(Step("remove", path))
+
+    def do_unrecorded(self, step: Step) -> str | None:
+        """One step that is not written down; what went wrong, None if it is done."""
+        outcome = self._do([step], {})[0]
         self._made.clear()
         return outcome.error
 

@@ -35,11 +35,21 @@ HOLDERS_TOLD = 5
 """How many processes are named where there are more."""
 
 
-class Killing:
-    """Matches ``agent.ports.CgroupKiller``. ``kill`` is a driver's."""
+def _lift_nothing(path: str) -> Sequence[str]:
+    return ()
 
-    def __init__(self, kill: Callable[[str], bool]) -> None:
+
+class Killing:
+    """Matches ``agent.ports.CgroupKiller``. ``kill`` is a driver's; ``lift`` is for trees in which pods
+    end."""
+
+    def __init__(
+        self,
+        kill: Callable[[str], bool],
+        lift: Callable[[str], Sequence[str]] = _lift_nothing,
+    ) -> None:
         self.kill = kill
+        self.lift = lift
 
     def describe_processes(self, path: str, pids: Sequence[int]) -> str:
         """``process 12 (sh)`` for each, a few of them."""

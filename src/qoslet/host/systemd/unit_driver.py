@@ -374,12 +374,6 @@ class UnitDriver(Cgroupfs):
             pause = min(pause * 2, 0.1)
         return True
 
-    def discard(self, path: str) -> str | None:
-        """Remove one empty group without writing it down; what went wrong, None if it is gone."""
-        outcome = self._do([Step("remove", path)], {})[0]
-        self._made.clear()
-        return outcome.error
-
     def close(self) -> None:
         """Leave the bus and close every descriptor."""
         self.units.bus.close()

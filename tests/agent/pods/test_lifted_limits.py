@@ -1,0 +1,63 @@
+"""A pod that takes long to end: what holds it back is lifted, again and again, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qoslet.sim.kernel import SimKernel
+from tests.agent.fixtures import Bench
+
+
+class Lifting(SimKernel):
+    """Another process holds each pod back."""
+
+    def __init__(self, kernel: SimKernel) -> None:
+        self.__dict__ = kernel.__dict__
+        self.lifted: list[str] = []
+
+    def lift(self, path: str) -> Sequence[str]:
+        self.lifted.append(path)
+        return (f"{path}: thawed it",)
+
+
+def bench_of(*pods: str) -> tuple[Bench, Lifting]:
+    bench = Bench()
+    killer = bench.reconciler.context.killer = Lifting(bench.kernel)
+    for name in pods:
+        bench.put(name)
+    bench.turn()
+    assert bench.keeper.running == {*pods}
+    return bench, killer
+
+
+def test_a_pod_that_ends_soon_is_not_looked_at() -> None:
+    bench, killer = bench_of("a")
+    bench.source.drop("a")
+    for _ in range(5):
+        bench.turn(0.5)
+    assert bench.keeper.running == set()
+    assert killer.lifted == []
+
+
+def test_what_holds_back_a_pod_is_lifted_until_it_ends() -> None:
+    bench, killer = bench_of("a", "b")
+    bench.keeper.stuck.add("a")
+    (top,) = bench.reconciler.context.workers["a"].top_cgroups
+    bench.source.drop("a")
+    bench.turn()
+    assert killer.lifted == []
+    due = bench.reconciler.next_at()
+    assert due is not None
+    assert due - bench.clock.now <= 1.0
+    bench.turn(1.0)
+    assert killer.lifted == [top]
+    bench.turn(1.0)
+    assert killer.lifted == [top]
+    bench.turn(10.0)
+    assert killer.lifted == [top, top]
+    assert f"{top}: thawed it" in bench.said
+    bench.keeper.end("a")
+    bench.turn(10.0)
+    bench.turn(10.0)
+    assert "a" not in bench.rows
+    assert bench.keeper.running == {"b"}

@@ -1,0 +1,96 @@
+"""What another process wrote so that a cgroup of ours cannot end, on this machine's kernel."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from qoslet.agent.state.cgroup_executor import MemoryJournal
+from qoslet.core.reconcile.steps import Step
+from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.lifted_limits import lift
+from tests.live.kernel.cgroupfs import driver as driver
+from tests.live.kernel.cgroupfs import good, inside
+from tests.live.kernel.cgroupfs import root as root
+from tests.live.kernel.cgroupfs import v1 as v1
+from tests.live.kernel.cgroupfs import v2 as v2
+
+pytestmark = pytest.mark.live
+OURS = str(64 << 20)
+
+
+def text(driver: Cgroupfs, path: str, file: str) -> str:
+    tree = driver.layout.tree_of(file.partition(".")[0])
+    assert tree is not None
+    return tree.read(path, file).strip()
+
+
+def theirs(driver: Cgroupfs, path: str, file: str, value: str) -> None:
+    tree = driver.layout.tree_of(file.partition(".")[0])
+    if tree is None:
+        pytest.skip(f"no {file} here")
+    tree.write(path, file, value)
+
+
+def test_a_frozen_cgroup_is_thawed_with_what_another_process_made_in_it(driver: Cgroupfs) -> None:
+    journal = driver.journal = MemoryJournal()
+    pod = f"{driver.root}/pod"
+    good(driver, Step("create", f"{pod}/app"))
+    process = inside(driver, f"{pod}/app", "")
+    file, frozen, thawed = ("cgroup.freeze", "1", "0")
+    if driver.hierarchy == "v1":
+        file, frozen, thawed = ("freezer.state", "FROZEN", "THAWED")
+    for path in (pod, f"{pod}/app"):
+        theirs(driver, path, file, frozen)
+    process.terminate()
+    time.sleep(0.3)
+    assert process.poll() is None
+    said = lift(driver, journal.ledger, pod)
+    assert said == [
+        f"{path}: another process froze it, so it could not end; thawed it"
+        for path in (pod, f"{pod}/app")
+    ]
+    assert process.wait(10) == -15
+    assert text(driver, pod, file) == thawed
+    assert lift(driver, journal.ledger, pod) == []
+
+
+def test_limits_tighter_than_ours_become_ours_and_others_the_kernels_on_v2(v2: Cgroupfs) -> None:
+    journal = v2.journal = MemoryJournal()
+    pod, other = f"{v2.root}/pod", f"{v2.root}/pod/other"
+    tree = v2.layout.trees[0]
+    if not {"memory", "pids", "cpu"} <= set(tree.read("/", "cgroup.controllers").split()):
+        pytest.skip("the controllers are those of v1 here")
+    good(v2, Step("create", pod), Step("set", pod, "memory.max", OURS))
+    tree.mkdir(other)
+    written = {
+        "memory.high": ("4096", "max"),
+        "memory.max": (str(8 << 20), OURS),
+        "pids.max": ("0", "max"),
+        "cpu.max": ("1000 1000000", "max 100000"),
+    }
+    for file, (value, _) in written.items():
+        theirs(v2, pod, file, value)
+    tree.write(pod, "cgroup.subtree_control", "+memory")
+    tree.write(other, "memory.high", "8192")
+    assert len(lift(v2, journal.ledger, pod)) == len(written)
+    assert {file: text(v2, pod, file) for file in written} == {
+        file: wanted for file, (_, wanted) in written.items()
+    }
+    assert text(v2, other, "memory.high") == "8192", "it is not ours"
+    theirs(v2, pod, "memory.max", str(128 << 20))
+    assert lift(v2, journal.ledger, pod) == [], "a wider limit holds nobody back"
+
+
+def test_limits_tighter_than_ours_are_lifted_on_v1(v1: Cgroupfs) -> None:
+    journal = v1.journal = MemoryJournal()
+    pod = f"{v1.root}/pod"
+    good(v1, Step("create", pod), Step("set", pod, "pids.max", "50"))
+    theirs(v1, pod, "pids.max", "0")
+    theirs(v1, pod, "cpu.cfs_quota_us", "1000")
+    assert sorted(line.rpartition(" set it to ")[2] for line in lift(v1, journal.ledger, pod)) == [
+        "-1",
+        "50",
+    ]
+    assert (text(v1, pod, "pids.max"), text(v1, pod, "cpu.cfs_quota_us")) == ("50", "-1")
