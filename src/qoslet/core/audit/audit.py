@@ -23,6 +23,7 @@ from qoslet.core.audit.verdicts.groups import (
 from qoslet.core.audit.verdicts.left_behind import may_be_left
 from qoslet.core.audit.verdicts.processes import oom_finding, process_findings
 from qoslet.core.audit.verdicts.protection import FILES, ineffective
+from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandboxed
 from qoslet.core.audit.verdicts.values import Values
 from qoslet.core.audit.verdicts.weights import with_split
 from qoslet.core.cgroup.interface_files import controller, property_of
@@ -107,7 +108,8 @@ def audit(
     """Compare a plan with what was read. ``mounts``: v1 controller to mount point, or ``unified`` to
     that of v2."""
     context = _context(plan, live, units, mounts)
-    matched = match(context)
+    sandboxed = sandboxed_pods(context)
+    matched = without_sandboxed(context, match(context), sandboxed)
     values = Values(context)
     findings = list(driver_findings(context))
     lacking: dict[str, frozenset[str]] = {}
@@ -115,7 +117,7 @@ def audit(
         findings.append(finding)
         lacking[finding.path] = names
     if context.root_path in live.cgroups or not findings or findings[0].verdict != "driver":
-        findings += _absent(context)
+        findings += _absent(context, sandboxed)
     for path, cgroup in matched.planned.items():
         found = live.cgroups.get(path)
         if found is None:
@@ -137,7 +139,7 @@ def audit(
     findings += ineffective(context, matched.planned, {(one.path, one.file) for one in findings})
     ordered = tuple(with_split(context, matched.planned, findings))
     return AuditReport(
-        values.compared, len(live.cgroups), ordered, _unread(live), _notes(context, matched)
+        values.compared, len(live.cgroups), ordered, _unread(live), _notes(matched, len(sandboxed))
     )
 
 
@@ -154,8 +156,9 @@ def _lacks(
     return False
 
 
-def _absent(context: AuditContext) -> Iterator[Finding]:
-    """Planned cgroups that are absent, the topmost of each subtree."""
+def _absent(context: AuditContext, sandboxed: Collection[str]) -> Iterator[Finding]:
+    """Planned cgroups that are absent, the topmost of each subtree, but not those of containers in the pods
+    of ``sandboxed``."""
     absent: set[str] = set()
     unreadable = {one.path for one in context.live.unread if not one.file}
     for cgroup in context.plan.cgroups:
@@ -166,6 +169,8 @@ def _absent(context: AuditContext) -> Iterator[Finding]:
             continue
         container = cgroup.container
         if container is not None and not container.runs:
+            continue
+        if container is not None and cgroup.pod is not None and cgroup.pod.uid in sandboxed:
             continue
         absent.add(path)
         yield missing_finding(context, cgroup, path)
@@ -178,13 +183,15 @@ def _unread(live: LiveTree) -> tuple[Unread, ...]:
     return tuple(rows)
 
 
-def _notes(context: AuditContext, matched: MatchedGroups) -> tuple[str, ...]:
-    if not matched.unknown:
-        return ()
-    pods = len(matched.unknown)
-    count = "1 pod" if pods == 1 else f"{pods} pods"
-    advice = "no status has their IDs; use kubectl get pods -o json"
-    return (f"containers of {count} were not compared: {advice}",)
+def _notes(matched: MatchedGroups, sandboxed: int) -> tuple[str, ...]:
+    unknown = "no status has their IDs; use kubectl get pods -o json"
+    inside = "the runtime of their RuntimeClass has their processes in its sandbox"
+    rows = ((len(matched.unknown), unknown), (sandboxed, inside))
+    return tuple(
+        f"containers of {'1 pod' if pods == 1 else f'{pods} pods'} were not compared: {why}"
+        for pods, why in rows
+        if pods
+    )
 
 
 def _context(
