@@ -78,6 +78,22 @@ def test_a_value_of_before_comes_back_and_is_not_restored_twice() -> None:
     assert said(undo(book, others=(group("/sys", 4, cpu_weight="77"),))) == []
 
 
+def test_the_weight_of_an_idle_group_comes_back_with_its_idleness() -> None:
+    book = ledger(
+        Adopted("/kp", 4), Set("/kp", "cpu.idle", "1", "0"), Set("/kp", "cpu.weight", "0", "35")
+    )
+    what = undo(book, others=(group("/kp", 4, cpu_idle="0", cpu_weight="35"),))
+    assert said(what) == ["set /kp/cpu.idle = 1"]
+    shares = ledger(
+        Adopted("/kp", 4), Set("/kp", "cpu.idle", "1", "0"), Set("/kp", "cpu.shares", "3", "1024")
+    )
+    now = group("/kp", 4, cpu_idle="0", cpu_shares="1024")
+    assert said(undo(shares, others=(now,), hierarchy="v1")) == [
+        "set /kp/cpu.shares = 3",
+        "set /kp/cpu.idle = 1",
+    ]
+
+
 @pytest.mark.parametrize("found", ["77", "5", "6", "8"])
 def test_any_value_that_may_be_ours_counts_until_it_was_read_back(found: str) -> None:
     book = ledger(

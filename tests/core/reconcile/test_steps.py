@@ -14,7 +14,7 @@ from qoslet.core.api.pod import Container, Pod, Resources
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import parse as quantity
-from qoslet.core.reconcile.drift import compare
+from qoslet.core.reconcile.drift import Difference, compare
 from qoslet.core.reconcile.step_order import magnitude, ordered
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Plan
@@ -156,6 +156,19 @@ def test_a_surplus_group_with_processes_anywhere_below_stays():
     kernel.spawn(f"{ROOT}/a/b/c")
     wanted = plan_of("v2", {ROOT: {}})
     assert [step.path for step in next_steps(wanted, kernel)] == [f"{ROOT}/a/d"]
+
+
+def test_an_idle_group_gets_its_weight_once_it_is_idle_no_more():
+    kernel = SimKernel("v2")
+    perform(kernel, [Step("create", ROOT), Step("set", ROOT, "cpu.idle", "1")])
+    observed = kernel.observe(ROOT)
+    rows = [
+        Difference(ROOT, "differs", "cpu.weight", "35", "0"),
+        Difference(ROOT, "differs", "cpu.idle", "0", "1"),
+    ]
+    steps = ordered(rows, observed)
+    perform(kernel, steps)
+    assert [step.file for step in steps] == ["cpu.idle", "cpu.weight"]
 
 
 @pytest.mark.parametrize(

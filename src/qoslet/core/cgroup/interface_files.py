@@ -40,7 +40,7 @@ KNOBS: tuple[Knob, ...] = (
     Knob("cpu", "cpu.cfs_quota_us", None, "us", None, "CPUQuotaPerSecUSec", 213),
     Knob("cpu", "cpu.cfs_period_us", None, "us", None, "CPUQuotaPeriodUSec", 242,
          released_v1="100000"),
-    Knob("cpu", None, "cpu.idle", "flag", released="0"),
+    Knob("cpu", "cpu.idle", "cpu.idle", "flag", released="0", released_v1="0"),
     Knob("memory", "memory.limit_in_bytes", "memory.max", "bytes", "MemoryMax", "MemoryLimit",
          231, since_v1=205),
     Knob("memory", None, "memory.high", "bytes", "MemoryHigh", None, 231),

@@ -24,6 +24,10 @@ _NO_LIMIT = float("inf")
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
+_IDLE = "cpu.idle"
+_LEADING = (SWAP_TOTAL, _IDLE)
+"""Files that others of the cgroup depend on: memory+swap may never be smaller than memory, and an idle
+cgroup takes no weight. Source: kernel/sched/fair.c sched_group_set_shares."""
 _MAY_BE_FIXED = ("memory.oom.group",)
 """Files that a service manager can set only at creation: written last, as they may be refused."""
 
@@ -36,7 +40,7 @@ def magnitude(file: str, text: str | None) -> float:
         quota, _, period = text.partition(" ")
         return _NO_LIMIT if quota == "max" else int(quota) / int(period or _DEFAULT_PERIOD)
     try:
-        return int(text)
+        return -int(text) if file == _IDLE else int(text)
     except ValueError:
         return len(text)
 
@@ -61,7 +65,7 @@ def ordered(
     changes = [change for change in changes if change.file not in _MAY_BE_FIXED]
     raises = [change for change in changes if change.raises]
     lowers = [change for change in changes if not change.raises]
-    for change in _swap_first(raises) + _swap_last(lowers) + _swap_first(last):
+    for change in _raised(raises) + _lowered(lowers) + _raised(last):
         steps += change.steps
     if shrink != "converge":
         return steps
@@ -217,14 +221,14 @@ def _ratio(quota: str, period: str) -> float:
     return limit if limit == _NO_LIMIT else limit / int(period)
 
 
-def _swap_first(changes: list[_Change]) -> list[_Change]:
-    """Parents first; within a group memory+swap before memory: it may never be the smaller."""
-    return sorted(changes, key=lambda c: (c.depth, c.path, c.file != SWAP_TOTAL))
+def _raised(changes: list[_Change]) -> list[_Change]:
+    """Parents first; within a group what others depend on before them."""
+    return sorted(changes, key=lambda c: (c.depth, c.path, c.file not in _LEADING))
 
 
-def _swap_last(changes: list[_Change]) -> list[_Change]:
-    """Children first; within a group memory+swap after memory."""
-    return sorted(changes, key=lambda c: (-c.depth, c.path, c.file == SWAP_TOTAL))
+def _lowered(changes: list[_Change]) -> list[_Change]:
+    """Children first; within a group what others depend on after them."""
+    return sorted(changes, key=lambda c: (-c.depth, c.path, c.file in _LEADING))
 
 
 def _removals(differences: Sequence[Difference], observed: Observed) -> list[Step]:

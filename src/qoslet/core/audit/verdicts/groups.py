@@ -246,7 +246,9 @@ def driver_findings(context: AuditContext) -> Iterator[Finding]:
     used = processes > 0 or absent
     verdict: Verdict = "driver" if used else "stale"
     what = _count(processes, "process", "processes")
-    message = f"the tree of the {other} driver, with {groups} cgroups and {what}"
+    message = (
+        f"the tree of the {other} driver, with {_count(groups, 'cgroup', 'cgroups')} and {what}"
+    )
     if absent:
         message += f"; {context.root_path}, that of {context.node.driver}, does not exist"
     else:
