@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.nri.planned_values import PlannedValues
-from qoslet.core.guest.nri_values import planned_containers
+from qoslet.core.guest.nri_values import PlannedContainers
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.errors import CannotDo
 from tests.agent.guest.beside import MIB, PROTECT, kubelet_pod, policy
@@ -45,7 +45,7 @@ def test_a_pod_that_is_not_known_yet_is_waited_for_a_short_while() -> None:
     while not world.planned.is_asked():
         time.sleep(0.001)
     asked = world.planned.asked()
-    world.planned.publish(planned_containers(world.source.plan, PROTECT), PROTECT, asked)
+    world.planned.publish(PlannedContainers().of(world.source.plan, PROTECT), PROTECT, asked)
     thread.join(5)
     assert found == [VALUES]
 
@@ -63,7 +63,7 @@ def test_a_plan_that_is_under_way_is_enough() -> None:
     thread.start()
     while not planned.is_asked():
         time.sleep(0.001)
-    planned.publish(planned_containers(world.source.plan, PROTECT), PROTECT, begun)
+    planned.publish(PlannedContainers().of(world.source.plan, PROTECT), PROTECT, begun)
     thread.join(5)
     assert found == [VALUES], "the question was put while these pods were read"
 

@@ -9,10 +9,10 @@ from qoslet.core.cgroup.names import cgroups_path, container_path
 from qoslet.core.guest.nri_container import NriContainer
 from qoslet.core.guest.nri_values import (
     ContainerValues,
+    PlannedContainers,
     is_current,
     kubelet_sets,
     may_carry,
-    planned_containers,
     values_at_creation,
     values_to_change,
     values_to_return,
@@ -28,7 +28,7 @@ PLANNED = ContainerValues(VALUES, 256 * MIB)
 
 def test_the_values_are_those_that_the_agent_writes() -> None:
     plan = planned([kubelet_pod("a"), kubelet_pod("b", "memory=8Mi", "")], "qoslet")
-    found = planned_containers(plan, PROTECT)
+    found = PlannedContainers().of(plan, PROTECT)
     written = {
         (one.pod.uid, one.container.name): {row.file: row.value for row in one.settings}
         for one in governed(plan, PROTECT, KUBEPODS)
@@ -37,9 +37,11 @@ def test_the_values_are_those_that_the_agent_writes() -> None:
     assert {key: one.values for key, one in found.items()} == written
     assert len(written) == 2
     assert [one.memory_limit for one in found.values()] == [256 * MIB, None]
-    only = planned_containers(plan, replace(PROTECT, files=frozenset({"memory.low", "cpu.weight"})))
+    only = PlannedContainers().of(
+        plan, replace(PROTECT, files=frozenset({"memory.low", "cpu.weight"}))
+    )
     assert all(set(one.values) <= {"memory.low"} for one in only.values())
-    watched = planned_containers(plan, GuestPolicy())
+    watched = PlannedContainers().of(plan, GuestPolicy())
     assert [one.values for one in watched.values()] == [{}, {}]
 
 
@@ -47,8 +49,8 @@ def test_a_pod_without_an_id_is_planned_for_all_the_same() -> None:
     pod = kubelet_pod("a")
     [app] = pod.containers
     new = replace(pod, containers=(replace(app, id=None, runs=False),))
-    with_id = planned_containers(planned([pod], "qoslet"), PROTECT)
-    assert planned_containers(planned([new], "qoslet"), PROTECT) == with_id
+    with_id = PlannedContainers().of(planned([pod], "qoslet"), PROTECT)
+    assert PlannedContainers().of(planned([new], "qoslet"), PROTECT) == with_id
 
 
 def test_a_key_that_somebody_has_set_is_left() -> None:
@@ -107,7 +109,7 @@ def test_the_kubelets_own_memory_qos_is_not_overwritten_at_creation() -> None:
     kubelet = replace(plan.node.kubelet, feature_gates={"MemoryQoS": True})
     own = replace(plan, node=replace(plan.node, kubelet=kubelet))
     assert kubelet_sets(own.node)
-    assert [one.values for one in planned_containers(own, PROTECT).values()] == [{}]
+    assert [one.values for one in PlannedContainers().of(own, PROTECT).values()] == [{}]
 
 
 def test_a_cgroups_path_is_read_as_it_is_written() -> None:
@@ -118,3 +120,18 @@ def test_a_cgroups_path_is_read_as_it_is_written() -> None:
     for wrong in ("", "a", "a:b:c", "a.slice:b/../c:d", "a.slice::", "/a/../b", "//a", "/"):
         with pytest.raises(ValueError, match=r"names no cgroup|slice|empty"):
             container_path(wrong)
+
+
+def test_only_containers_of_another_cgroup_are_made_again() -> None:
+    plan, containers = planned([kubelet_pod("a"), kubelet_pod("b")], "qoslet"), PlannedContainers()
+    before = containers.of(plan, PROTECT)
+    cgroups = tuple(
+        replace(one, settings=()) if one.pod is not None and one.pod.uid == "b" else one
+        for one in plan.cgroups
+    )
+    after = containers.of(replace(plan, cgroups=cgroups), PROTECT)
+    [a, b] = before
+    assert after[a] is before[a]
+    assert (bool(before[b].values), after[b].values) == (True, {})
+    watched = containers.of(plan, GuestPolicy())
+    assert [one.values for one in watched.values()] == [{}, {}], "another policy"

@@ -15,8 +15,8 @@ from qoslet.agent.ports import Clock
 from qoslet.core.guest.nri_values import (
     ContainerKey,
     ContainerValues,
+    PlannedContainers,
     kubelet_sets,
-    planned_containers,
 )
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.errors import QosletError
@@ -47,6 +47,7 @@ class PluginReconciler:
     def __init__(self, parts: PluginParts) -> None:
         self._parts = parts
         self._view: NodeView | None = None
+        self._in_force, self._planned = PlannedContainers(), PlannedContainers()
         self._found: dict[ContainerKey, ContainerValues] = {}
         self._resized: dict[ContainerKey, ContainerValues] = {}
         self._said: tuple[str, ...] = ()
@@ -95,9 +96,9 @@ class PluginReconciler:
         same = before is not None and before.in_force is view.in_force
         same = same and before is not None and before.plan is view.plan
         if not same or before is None or before.policy != view.policy:
-            self._found = planned_containers(view.in_force, view.policy)
+            self._found = self._in_force.of(view.in_force, view.policy)
             is_resized = view.plan is not view.in_force
-            self._resized = planned_containers(view.plan, view.policy) if is_resized else {}
+            self._resized = self._planned.of(view.plan, view.policy) if is_resized else {}
         parts.planned.answers_updates = view.plan.node.kubelet.swap_behavior in ("", "NoSwap")
         parts.planned.publish(self._found, view.policy, asked, self._resized)
         if kubelet_sets(view.plan.node) and view.policy.writable:

@@ -15,7 +15,7 @@ from qoslet.core.cgroup.interface_files import released
 from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, Unified
 from qoslet.core.guest.policy import GuestPolicy, writable_settings
 from qoslet.core.node.node import Node
-from qoslet.core.resources.cgroup_tree import Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CARRIED = frozenset({"memory.min", "memory.low", "memory.high", "memory.oom.group"})
 """The files that are set: CPU shares have fields of their own, which the kubelet fills."""
@@ -40,23 +40,42 @@ def kubelet_sets(node: Node) -> bool:
     return node.gate("MemoryQoS")
 
 
-def planned_containers(plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, ContainerValues]:
-    """The containers of a plan on cgroup v2, with what is to be set: nothing where the kubelet sets
-    Memory QoS itself, as no runtime tells what it sends, which would have to be given back. None on
-    v1, whose runtimes know no ``unified``."""
-    if plan.node.hierarchy == "v1":
-        return {}
-    carried = frozenset() if kubelet_sets(plan.node) else CARRIED
-    found = dict[ContainerKey, ContainerValues]()
-    for cgroup in plan.cgroups:
-        if cgroup.level != "container" or cgroup.pod is None or cgroup.container is None:
-            continue
-        rows = writable_settings(cgroup, "container", policy)
-        values = {row.file: row.value for row in rows if row.file in carried}
-        limits = [row.value for row in cgroup.settings if row.file == "memory.max"]
-        limit = int(limits[0]) if limits and limits[0] != MAX else None
-        found[cgroup.pod.uid, cgroup.container.name] = ContainerValues(values, limit)
-    return found
+class PlannedContainers:
+    """The containers of one plan after another, most of whose cgroups are those of the plan before."""
+
+    def __init__(self) -> None:
+        self._made_for: tuple[GuestPolicy, bool] | None = None
+        self._known: dict[ContainerKey, tuple[Cgroup, ContainerValues]] = {}
+
+    def of(self, plan: Plan, policy: GuestPolicy) -> dict[ContainerKey, ContainerValues]:
+        """The containers of a plan on cgroup v2, with what is to be set: nothing where the kubelet sets
+        Memory QoS itself, as no runtime tells what it sends, which would have to be given back. None on
+        v1, whose runtimes know no ``unified``."""
+        if plan.node.hierarchy == "v1":
+            return {}
+        made_for = policy, kubelet_sets(plan.node)
+        known = self._known if made_for == self._made_for else {}
+        found = dict[ContainerKey, tuple[Cgroup, ContainerValues]]()
+        for cgroup in plan.cgroups:
+            if cgroup.level != "container" or cgroup.pod is None or cgroup.container is None:
+                continue
+            key = cgroup.pod.uid, cgroup.container.name
+            before = known.get(key)
+            if before is None or before[0] is not cgroup:
+                before = cgroup, _values(cgroup, *made_for)
+            found[key] = before
+        self._made_for, self._known = made_for, found
+        return {key: values for key, (_, values) in found.items()}
+
+
+def _values(cgroup: Cgroup, policy: GuestPolicy, kubelets: bool) -> ContainerValues:
+    """What is to be set in a planned container; ``kubelets``: the kubelet does it itself."""
+    carried = frozenset() if kubelets else CARRIED
+    rows = writable_settings(cgroup, "container", policy)
+    values = {row.file: row.value for row in rows if row.file in carried}
+    limits = [row.value for row in cgroup.settings if row.file == "memory.max"]
+    limit = int(limits[0]) if limits and limits[0] != MAX else None
+    return ContainerValues(values, limit)
 
 
 def may_carry(container: NriContainer) -> bool:
