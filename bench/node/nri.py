@@ -1,12 +1,13 @@
-"""How long the plugin of a runtime takes for a callback, while it plans a node of 110 pods again and
-again; the floor is a callback that decides nothing.
+"""How long the plugin of a runtime takes for each callback, while it plans a node of 110 pods with 220
+containers again and again; the floor is a callback that decides nothing, in the same moment.
 
 The plugin is a process of its own, with its journal in /run; the runtime is this process, over the
-same socket and in the same bytes. No cgroup is made.
+same socket and in the same bytes. No cgroup is made. ``--busy N`` has N processes compute meanwhile.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import secrets
@@ -113,17 +114,35 @@ class Plugin:
             raise SystemExit(f"no values: {values}")
         return took * 1000
 
-    def update(self, pod: int, limit: int) -> float:
-        """Milliseconds of an UpdateContainer that gets the values of a new plan."""
+    def update(self, pod: int, limit: int) -> tuple[float, bool]:
+        """Milliseconds of an UpdateContainer, and whether it got the values of a new plan in time."""
         asked = pb.UpdateContainerRequest(pod=_sandbox(pod))
         asked.container.CopyFrom(self._container(pod, 1, f"u{pod}", 64))
         asked.linux_resources.memory.limit.value = limit * MIB
         begun = time.perf_counter()
         data = self.runtime.answer(self.runtime.send("UpdateContainer", asked.SerializeToString()))
         took = time.perf_counter() - begun
-        if "memory.high" not in str(pb.UpdateContainerResponse.FromString(data)):
-            raise SystemExit("no values in an update")
-        return took * 1000
+        told = pb.PostUpdateContainerRequest(pod=_sandbox(pod), container=asked.container)
+        self.runtime.answer(self.runtime.send("PostUpdateContainer", told.SerializeToString()))
+        values = str(pb.UpdateContainerResponse.FromString(data))
+        return took * 1000, "memory.high" in values
+
+    def remove(self, number: int) -> float:
+        """Milliseconds of a RemoveContainer of one that has values."""
+        asked = pb.RemoveContainerRequest(container=pb.Container(id=f"c{number}"))
+        return self._call("RemoveContainer", asked.SerializeToString())
+
+    def synchronize(self) -> float:
+        """Milliseconds of a Synchronize with all containers."""
+        sandboxes = [pb.PodSandbox(id=f"s{pod}", uid=f"p{pod}") for pod in range(PODS)]
+        containers = list[pb.Container]()
+        for pod in range(PODS):
+            for number in range(CONTAINERS):
+                made = self._container(pod, number, f"s{pod}c{number}", 64)
+                made.pod_sandbox_id = f"s{pod}"
+                containers.append(made)
+        asked = pb.SynchronizeRequest(pods=sandboxes, containers=containers)
+        return self._call("Synchronize", asked.SerializeToString())
 
     def _container(self, pod: int, number: int, id: str, limit: int) -> pb.Container:
         linux = pb.LinuxContainer(cgroups_path=f"{self.root}/burstable/podp{pod}/{id}")
@@ -132,8 +151,11 @@ class Plugin:
 
     def nothing(self) -> float:
         """Milliseconds of a callback that decides nothing."""
+        return self._call("PostCreateContainer", b"")
+
+    def _call(self, method: str, payload: bytes) -> float:
         begun = time.perf_counter()
-        self.runtime.answer(self.runtime.send("PostCreateContainer", b""))
+        self.runtime.answer(self.runtime.send(method, payload))
         return (time.perf_counter() - begun) * 1000
 
     def close(self) -> None:
@@ -160,63 +182,75 @@ def plugin() -> Iterator[Plugin]:
             shutil.rmtree(f"/run/qoslet/{root[1:]}%2Fkubepods", ignore_errors=True)
 
 
-def measure() -> list[Figure]:
-    """Callbacks for pods that are planned, while others change, and for pods that have just come."""
-    with plugin() as one:
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes that compute."""
+    begun = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in begun:
+            process.kill()
+            process.wait()
+
+
+class Times:
+    """Milliseconds of callbacks, each beside one that decides nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ours, self.floor = list[float](), list[float]()
+
+    def figures(self) -> list[Figure]:
+        """Median and p99."""
+        name, ours, floor = f"NRI {self.name}", self.ours, self.floor
+        return [
+            Figure(f"{name}, median", "ms", median(ours), median(floor), "an empty one", None),
+            Figure(f"{name}, p99", "ms", percentile(ours, 0.99), None, "", 50),
+            Figure(f"{name}, p99 of empty ones", "ms", percentile(floor, 0.99), None, "", None),
+        ]
+
+
+def measure(others: int = 0) -> list[Figure]:
+    """Callbacks of each kind while the node is planned anew, and for pods that have just come."""
+    with plugin() as one, busy(others):
+        created, removed = Times("CreateContainer"), Times("RemoveContainer")
+        resized, synchronized = Times("UpdateContainer"), Times("Synchronize")
         one.create(0, 0)
-        known, floor, came = list[float](), list[float](), list[float]()
         changed = time.monotonic()
         for turn in range(ROUNDS * PODS):
             if time.monotonic() > changed + REPLAN_SECONDS:
                 changed = time.monotonic()
                 one.put(pods(65 + turn % 7))
-            known.append(one.create(turn % PODS, 0))
-            floor.append(one.nothing())
+            created.ours.append(one.create(turn % PODS, 0))
+            created.floor.append(one.nothing())
+            removed.ours.append(one.remove(turn + 1))
+            removed.floor.append(one.nothing())
             time.sleep(0.002)
-        resized, quiet, limits = list[float](), list[float](), dict[int, int]()
-        for turn in range(2 * PODS):
+        limits, answered = dict[int, int](), 0
+        for turn in range(ROUNDS * PODS):
             pod, limit = turn % PODS, 65 + turn % 7
             limits[pod] = limit
             one.put(pods(64, resized=limits))
-            resized.append(one.update(pod, limit))
-            quiet.append(one.nothing())
+            took, in_time = one.update(pod, limit)
+            answered += in_time
+            resized.ours.append(took)
+            limits[pod] = 128
+            one.put(pods(64, resized=limits))
+            resized.floor.append(one.nothing())
+        for turn in range(ROUNDS * 10):
+            one.put(pods(65 + turn % 7))
+            synchronized.ours.append(one.synchronize())
+            one.put(pods(66 + turn % 7))
+            synchronized.floor.append(one.nothing())
+        came = list[float]()
         for more in range(1, 4 * ROUNDS + 1):
             one.put(pods(64, more))
             came.append(one.create(PODS + more - 1, 0))
+    share = 100 * answered / len(resized.ours)
     return [
-        Figure("NRI callback, median", "ms", median(known), median(floor), "an empty one", None),
-        Figure(
-            "NRI callback, p99, the node planned anew meanwhile",
-            "ms",
-            percentile(known, 0.99),
-            None,
-            "",
-            50,
-        ),
-        Figure(
-            "NRI callback for a resize, median",
-            "ms",
-            median(resized),
-            median(quiet),
-            "an empty one",
-            None,
-        ),
-        Figure(
-            "NRI callback for a resize, p99",
-            "ms",
-            percentile(resized, 0.99),
-            None,
-            "",
-            50,
-        ),
-        Figure(
-            "NRI callback that decides nothing, p99",
-            "ms",
-            percentile(quiet, 0.99),
-            None,
-            "",
-            None,
-        ),
+        *(row for times in (created, resized, removed, synchronized) for row in times.figures()),
+        Figure("NRI UpdateContainer, answered with values", "%", share, None, "", None),
         Figure(
             "NRI callback for a pod that has just come, median", "ms", median(came), None, "", None
         ),
@@ -229,4 +263,6 @@ def measure() -> list[Figure]:
 if __name__ == "__main__":
     if os.geteuid():
         raise SystemExit("needs root's rights, as the plugin does")
-    show(measure())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--busy", type=int, default=0, help="processes that compute meanwhile")
+    show(measure(parser.parse_args().busy))

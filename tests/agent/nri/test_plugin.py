@@ -141,6 +141,46 @@ def test_with_swap_a_resize_is_followed_and_not_answered() -> None:
     assert world.planned.is_asked(), "the loop goes on at once"
 
 
+def test_a_resize_that_no_plan_has_in_time_is_written_after_the_runtime_has_written() -> None:
+    world = World("a")
+    world.loop.turn()
+    one = world.create("a")
+    path = one.path or ""
+    assert world.plugin.updated(replace(one, memory_limit=512 * MIB), {}) == {}
+    world.source.want(kubelet_pod("a", "memory=32Mi", "memory=512Mi"))
+    world.loop.turn()
+    assert world.values("a0")["memory.low"] == str(32 * MIB)
+    world.holds[path] |= world.specs.kept["a0"]
+    wakes = world.wakes
+    world.plugin.written("a0")
+    world.plugin.written("unknown")
+    assert world.wakes == wakes + 1
+    world.loop.turn()
+    assert world.holds[path]["memory.low"] == str(32 * MIB), "not what the runtime keeps"
+    count = len(world.written)
+    world.loop.turn()
+    assert len(world.written) == count
+
+
+def test_what_the_runtime_writes_while_the_loop_writes_is_seen() -> None:
+    world = World("a")
+    world.loop.turn()
+    one = world.create("a")
+    path = one.path or ""
+    world.plugin.updated(replace(one, memory_limit=512 * MIB), {})
+    world.source.want(kubelet_pod("a", "memory=32Mi", "memory=512Mi"))
+
+    def written(path: str) -> None:
+        world.holds[path] |= world.specs.kept["a0"]
+        world.plugin.written("a0")
+
+    world.after_write = written
+    world.loop.turn()
+    world.after_write = lambda path: None
+    world.loop.turn()
+    assert world.holds[path]["memory.low"] == str(32 * MIB)
+
+
 def test_containers_that_exist_are_changed() -> None:
     world = World("a")
     for number in range(11):
@@ -245,6 +285,8 @@ def test_a_synchronization_forgets_what_is_gone() -> None:
     world.plugin.created(world.container("b"))
     world.gone.add(world.containers["a0"].path or "")
     world.plugin.synchronized([replace(world.containers["b0"], unified=VALUES)])
+    assert {name for name, _ in world.files()} == {"a0", "b0"}, "the runtime waits for no file"
+    world.plugin.change()
     assert {name for name, _ in world.files()} == {"b0"}
 
 

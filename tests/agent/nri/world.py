@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from qoslet.agent.nri.planned_values import PlannedValues
 from qoslet.agent.nri.plugin import NriPlugin
@@ -126,6 +126,7 @@ class World:
     def __init__(self, *pods: str, writes: bool = True) -> None:
         self.written: list[tuple[str, str, str]] = []
         self.fails: dict[str, OSError] = {}
+        self.after_write: Callable[[str], None] = lambda path: None
         self.source = Source([kubelet_pod(name) for name in pods])
         self.journal, self.surface, self.link = Journal(), Surface(), Link(self)
         self.usage: dict[str, int] = {}
@@ -133,7 +134,7 @@ class World:
         self.containers: dict[str, NriContainer] = {}
         self.gone: set[str] = set()
         self.wakes = 0
-        self.planned = PlannedValues(self.wake, 0.05)
+        self.planned = PlannedValues(self.wake, 0.05, 0.05)
         self.specs = Specs(self)
         self.plugin = NriPlugin(
             self.planned, self.journal, self, self.specs, self.surface.log, writes=writes
@@ -158,6 +159,7 @@ class World:
             raise FileNotFoundError
         self.written.append((name, file, value))
         self.holds.setdefault(path, {})[file] = value
+        self.after_write(path)
 
     def values(self, name: str) -> dict[str, str]:
         """What was written last."""

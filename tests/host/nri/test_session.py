@@ -48,6 +48,9 @@ class Handler:
         self._take(container, taken)
         return self.unified
 
+    def written(self, id: str) -> None:
+        self._take("written", id)
+
     def removed(self, id: str) -> None:
         self._take(id)
 
@@ -77,7 +80,7 @@ def test_it_registers_and_takes_the_events_that_it_needs(bench: Bench) -> None:
     assert (bench.runtime.plugin.plugin_name, bench.runtime.plugin.plugin_idx) == ("qoslet", "95")
     request = pb.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.24")
     answer = bench.runtime.rpc("Configure", request, pb.ConfigureResponse)
-    assert answer == pb.ConfigureResponse(events=0b100_1000_1001)
+    assert answer == pb.ConfigureResponse(events=0b101_1000_1001)
 
 
 def test_values_of_a_new_container_are_sent_as_unified(bench: Bench) -> None:
@@ -149,12 +152,17 @@ def test_events_come_as_state_changes_or_as_calls(bench: Bench) -> None:
     for event in (pb.RUN_POD_SANDBOX, pb.REMOVE_CONTAINER):
         told = pb.StateChangeEvent(event=event, pod=POD, container=container())
         bench.runtime.rpc("StateChange", told, empty)
+    told = pb.StateChangeEvent(event=pb.POST_UPDATE_CONTAINER, pod=POD, container=container())
+    bench.runtime.rpc("StateChange", told, empty)
     bench.runtime.rpc("RunPodSandbox", pb.UpdateContainerRequest(), empty)
+    changed = pb.PostUpdateContainerRequest(pod=POD, container=container(id="c2"))
+    bench.runtime.rpc("PostUpdateContainer", changed, empty)
     removed = pb.RemoveContainerRequest(pod=POD, container=container(id="c2"))
     bench.runtime.rpc("RemoveContainer", removed, empty)
     for method in ("Shutdown", "PostCreateContainer", "ValidateContainerAdjustment", "Later"):
         assert bench.runtime.answer(bench.runtime.send(method, b"")) == b""
-    assert bench.handler.seen == ["pod", "c1", "pod", "c2"]
+    seen = ["pod", "c1", "written", "c1", "pod", "written", "c2", "c2"]
+    assert bench.handler.seen == seen
 
 
 @pytest.mark.parametrize("wrong", [CannotDo("no plan"), OSError(28, "no room"), KeyError("x")])

@@ -13,17 +13,25 @@ NO_VALUES: Mapping[ContainerKey, ContainerValues] = {}
 
 WAIT_SECONDS = 0.5
 """How long an answer waits for a plan that knows the container: well below the runtime's 2 s."""
+RESIZE_SECONDS = 0.025
+"""How long the answer to a resize waits where the loop can write the values afterwards: meanwhile the
+runtime creates no container."""
 
 
 class PlannedValues:
     """``wake`` makes the planning thread read the pods again."""
 
-    def __init__(self, wake: Callable[[], None], wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        wait_seconds: float = WAIT_SECONDS,
+        resize_seconds: float = RESIZE_SECONDS,
+    ) -> None:
         self.policy = GuestPolicy()
         self.answers_updates = True
         """Whether an answer may change what the kubelet sends: runtimes lose the swap limit then."""
         self.wake = wake
-        self._wait_seconds = wait_seconds
+        self.wait_seconds, self.resize_seconds = wait_seconds, resize_seconds
         self._changed = threading.Condition()
         self._found: Mapping[ContainerKey, ContainerValues] = {}
         self._resized: Mapping[ContainerKey, ContainerValues] = {}
@@ -77,9 +85,9 @@ class PlannedValues:
             return found
         return resized if is_current(resized, container) else found
 
-    def current(self, container: NriContainer) -> ContainerValues | None:
-        """What is planned for a container with the resources that it has; it is waited for, a short
-        while."""
+    def current(self, container: NriContainer, seconds: float) -> ContainerValues | None:
+        """What is planned for a container with the resources that it has; it is waited for, so many
+        ``seconds`` at most."""
         found = self._current(container)
         if found is None:
             asked = self.ask()
@@ -91,7 +99,7 @@ class PlannedValues:
                         or self._is_closed
                         or self._current(container) is not None
                     ),
-                    self._wait_seconds,
+                    seconds,
                 )
             found = self._current(container)
         return found

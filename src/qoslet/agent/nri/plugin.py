@@ -1,7 +1,7 @@
 """Decides what is set in the containers of a runtime, and knows what was set.
 
-The runtime's thread calls ``synchronized``, ``created``, ``updated``, ``removed`` and ``pod_started``;
-the loop calls ``change``, which writes files itself: a runtime that a plugin asks to update containers
+The runtime's thread calls ``synchronized``, ``created``, ``updated``, ``written``, ``removed`` and
+``pod_started``; the loop calls ``change``, which writes files itself: a runtime that a plugin asks to update containers
 may stop for good, as it takes the locks of its own events in the other order.
 Source: containerd issue 13733.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -35,10 +35,11 @@ _CURRENT = "memory.current"
 
 
 class TrackedContainer(Struct, frozen=True):
-    """``holds``: what its files hold, as far as that is known."""
+    """``holds``: what its files hold, as far as that is known; the loop reads them unless ``is_read``."""
 
     container: NriContainer
     holds: Unified
+    is_read: bool = True
 
 
 class NriPlugin:
@@ -65,29 +66,19 @@ class NriPlugin:
         self._writes = writes
         self._lock = threading.Lock()
         self._known: dict[str, TrackedContainer] = {}
+        self._is_synchronized = False
+        """Whether the runtime has told of all containers since the loop looked."""
         self._refused: dict[str, Unified] = {}
         self._right: dict[str, tuple[TrackedContainer, ContainerValues | None, GuestPolicy]] = {}
         """Containers in which nothing differed, and from what."""
 
     def synchronized(self, containers: Sequence[NriContainer]) -> None:
         """Every container that there is; the loop changes them."""
-        known = {
-            one.id: TrackedContainer(one, self._cgroups.read(one.path or "", CARRIED))
-            for one in containers
-            if may_carry(one)
-        }
-        paths = {one.container.path for one in known.values()}
+        known = {one.id: _unread(one) for one in containers if may_carry(one)}
         with self._lock:
             self._known = known
             self._refused.clear()
-        # a runtime that is not the kubelet's does not know its containers, which are there all the same
-        gone = [
-            Removed(path, done=True)
-            for path in self._journal.paths()
-            if path not in paths and not self._cgroups.read(path, (_CURRENT,))
-        ]
-        if gone:
-            self._journal.record(gone)
+            self._is_synchronized = True
         self._planned.wake()
 
     def pod_started(self) -> None:
@@ -99,7 +90,7 @@ class NriPlugin:
         self.created_containers += 1
         if not self._may_set(container):
             return NO_VALUES
-        planned, values = self._planned.current(container), NO_VALUES
+        planned, values = self._planned.current(container, self._planned.wait_seconds), NO_VALUES
         if planned is None:
             self._log(f"nothing is set in {container}: no plan has it with these resources")
         else:
@@ -109,15 +100,16 @@ class NriPlugin:
         return values
 
     def updated(self, container: NriContainer, taken: Unified) -> Unified:
-        """What to set in a container whose resources the kubelet changes; not what is ``taken``."""
+        """What to set in a container whose resources the kubelet changes; not what is ``taken``. Where
+        no plan has them in time, the loop writes the values."""
         if not self._may_set(container):
             return NO_VALUES
-        if not self._planned.answers_updates:
-            # the loop changes it right after
+        planned, values = None, NO_VALUES
+        if self._planned.answers_updates:
+            planned = self._planned.current(container, self._planned.resize_seconds)
+        else:
             self._planned.ask()
-            return NO_VALUES
         holds = self._cgroups.read(container.path or "", CARRIED)
-        planned, values = self._planned.current(container), NO_VALUES
         if planned is not None:
             # the runtime writes all of the spec again, also what is right in the cgroup
             known = TrackedContainer(container, NO_VALUES)
@@ -125,6 +117,16 @@ class NriPlugin:
             values = {file: value for file, value in wanted.items() if file not in taken}
         self._keep(container, holds, values)
         return values
+
+    def written(self, id: str) -> None:
+        """The runtime has written the spec of a container: what it keeps of earlier answers is in the
+        files again."""
+        with self._lock:
+            known = self._known.get(id)
+            if known is None:
+                return
+            self._known[id] = _unread(known.container)
+        self._planned.wake()
 
     def removed(self, id: str) -> None:
         """A container is gone, and its cgroup with it."""
@@ -140,12 +142,15 @@ class NriPlugin:
         keep what is given back; returns a line for what cannot be done, which is not tried again as it
         is. ``policy``: another one than the node's. Raises QosletError where the journal cannot be
         written."""
-        found, entries = list[tuple[NriContainer, NriUpdate]](), list[Entry]()
+        found, entries = list[tuple[TrackedContainer, NriUpdate]](), list[Entry]()
         with self._lock:
             known = list(self._known.values())
+            paths = self._journal.paths() if self._is_synchronized else ()
+            self._is_synchronized = False
+        self._forget_gone(set(paths) - {one.container.path for one in known})
         policy, right = policy or self._planned.policy, self._right
         self._right = {}
-        for one in known:
+        for one in map(self._read, known):
             state = one, self._planned.known(one.container), policy
             if right.get(one.container.id) == state:
                 self._right[one.container.id] = state
@@ -157,19 +162,39 @@ class NriPlugin:
                 update = NriUpdate(update.id, update.given_back, update.returned)
             if update.unified and self._refused.get(update.id) != update.unified:
                 entries += _entries(one, update.unified)
-                found.append((one.container, update))
+                found.append((one, update))
         if entries:
             self._journal.record(entries)
         lines = list[str]()
         if self._writes:
-            lines += (
-                line for container, update in found for line in self._write(container, update)
-            )
-        return [*lines, *self._give_back([one for one in found if one[1].returned])]
+            lines += (line for one, update in found for line in self._write(one, update))
+        returned = [(one.container, update) for one, update in found if update.returned]
+        return [*lines, *self._give_back(returned)]
 
-    def _write(self, container: NriContainer, update: NriUpdate) -> list[str]:
+    def _forget_gone(self, paths: Iterable[str]) -> None:
+        """Forget cgroups whose containers the runtime does not know, unless they are there: it may not
+        be the kubelet's runtime."""
+        gone = [
+            Removed(path, done=True) for path in paths if not self._cgroups.read(path, (_CURRENT,))
+        ]
+        if gone:
+            self._journal.record(gone)
+
+    def _read(self, one: TrackedContainer) -> TrackedContainer:
+        """A container with what its files hold."""
+        if one.is_read:
+            return one
+        holds = self._cgroups.read(one.container.path or "", CARRIED)
+        found = TrackedContainer(one.container, holds)
+        with self._lock:
+            if self._known.get(one.container.id) is one:
+                self._known[one.container.id] = found
+        return found
+
+    def _write(self, one: TrackedContainer, update: NriUpdate) -> list[str]:
         """Write the values of one container; what is wrong with it."""
-        path, written, wrong = container.path or "", dict[str, str](), list[str]()
+        container, written, wrong = one.container, dict[str, str](), list[str]()
+        path = container.path or ""
         for file, value in update.unified.items():
             try:
                 self._cgroups.write(path, file, value)
@@ -186,8 +211,10 @@ class NriPlugin:
                 return []
             if wrong:
                 self._refused[update.id] = update.unified
-            holds = {**known.holds, **written}
-            self._known[update.id] = TrackedContainer(known.container, holds)
+            if known is one:
+                # else the runtime has written meanwhile, and these files are looked at again
+                holds = {**known.holds, **written}
+                self._known[update.id] = TrackedContainer(container, holds)
         given = [Released(path, file) for file in sorted(update.returned & written.keys())]
         if given:
             self._journal.record(given)
@@ -251,11 +278,17 @@ class NriPlugin:
 
     def _keep(self, container: NriContainer, before: Unified, values: Unified) -> None:
         """Write down what is set in a container that holds ``before``, and know it."""
-        if values:
-            self._journal.record(_entries(TrackedContainer(container, before), values))
+        holds = {**before, **values}
         with self._lock:
-            holds = {**before, **values}
+            # together, or the loop takes it for one that the runtime does not know
+            if values:
+                self._journal.record(_entries(TrackedContainer(container, before), values))
             self._known[container.id] = TrackedContainer(container, holds)
+
+
+def _unread(container: NriContainer) -> TrackedContainer:
+    """One whose files the loop reads: the runtime waits for no file."""
+    return TrackedContainer(container, NO_VALUES, is_read=False)
 
 
 def _entries(known: TrackedContainer, values: Unified) -> list[Entry]:

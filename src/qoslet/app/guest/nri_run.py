@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.agent.nri.planned_values import PlannedValues
+from qoslet.agent.nri.planned_values import WAIT_SECONDS, PlannedValues
 from qoslet.agent.nri.plugin import NriPlugin
 from qoslet.agent.nri.plugin_loop import PluginParts, PluginReconciler
 from qoslet.app.agent.service import Log, log_on_stderr
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from qoslet.app.tree import TreeLocation
     from qoslet.core.guest.nri_container import Unified
 
+
+SWITCH_SECONDS = 0.0005
+"""How long one thread may go on while another waits for the interpreter."""
 
 _UNITS = (
     "containers that exist are left to qoslet agent: with the systemd driver their values are "
@@ -113,6 +117,8 @@ def run(options: GuestOptions, nri: NriOptions) -> None:
     if os.geteuid() != 0:
         raise CannotDo("the plugin of a runtime needs root's rights", hint="run it as root")
     needs_protobuf()
+    # an answer waits for no more than this of a plan that is being made
+    sys.setswitchinterval(SWITCH_SECONDS)
     with ExitStack() as rest:
         inputs = rest.enter_context(inputs_of(options))
         location = location_of(inputs.current())
@@ -149,9 +155,12 @@ def _parts(
     from qoslet.host.nri.plugin_journal import PluginJournal
 
     root, state = location.root, state_directory(os.environ, os.geteuid())
-    planned = PlannedValues(wakeup)
     with closing(PluginJournal(root, state)) as journal:
         writes = location.driver != "systemd"
+        # what is not answered in time would wait for the agent
+        planned = (
+            PlannedValues(wakeup) if writes else PlannedValues(wakeup, WAIT_SECONDS, WAIT_SECONDS)
+        )
         if not writes:
             service.log(_UNITS)
         plugin = NriPlugin(planned, journal, cgroups, specs, service.warn, writes=writes)

@@ -32,7 +32,13 @@ MOST_CONTAINERS = 20_000
 """Of one synchronization, whose messages are kept until the last has come."""
 
 _RUNTIME, _PLUGIN = "nri.pkg.api.v1alpha1.Runtime", "nri.pkg.api.v1alpha1.Plugin"
-_EVENTS = (pb.RUN_POD_SANDBOX, pb.CREATE_CONTAINER, pb.UPDATE_CONTAINER, pb.REMOVE_CONTAINER)
+_EVENTS = (
+    pb.RUN_POD_SANDBOX,
+    pb.CREATE_CONTAINER,
+    pb.UPDATE_CONTAINER,
+    pb.POST_UPDATE_CONTAINER,
+    pb.REMOVE_CONTAINER,
+)
 _MASK = sum(1 << (event - 1) for event in _EVENTS)
 
 M = TypeVar("M", bound=Message)
@@ -54,6 +60,9 @@ class PluginHandler(Protocol):
     def updated(self, container: NriContainer, taken: Unified) -> Unified:
         """What to set in a container whose resources the kubelet changes; ``taken`` is set by others,
         ``memory_limit`` is the new one."""
+
+    def written(self, id: str) -> None:
+        """The runtime has written the resources of a container after ``updated``."""
 
     def removed(self, id: str) -> None:
         """A container is gone."""
@@ -81,6 +90,7 @@ class RuntimeSession:
             "Synchronize": self._synchronize,
             "CreateContainer": self._create,
             "UpdateContainer": self._update,
+            "PostUpdateContainer": self._post_update,
             "RunPodSandbox": self._run_pod,
             "RemoveContainer": self._remove,
             "StateChange": self._state_change,
@@ -164,6 +174,10 @@ class RuntimeSession:
         self._handler.pod_started()
         return pb.UpdateContainerResponse()
 
+    def _post_update(self, payload: bytes) -> Message:
+        self._handler.written(parsed(pb.PostUpdateContainerRequest, payload).container.id)
+        return pb.UpdateContainerResponse()
+
     def _remove(self, payload: bytes) -> Message:
         self._handler.removed(parsed(pb.RemoveContainerRequest, payload).container.id)
         return pb.UpdateContainerResponse()
@@ -173,6 +187,8 @@ class RuntimeSession:
         told = parsed(pb.StateChangeEvent, payload)
         if told.event == pb.RUN_POD_SANDBOX:
             self._handler.pod_started()
+        elif told.event == pb.POST_UPDATE_CONTAINER:
+            self._handler.written(told.container.id)
         elif told.event == pb.REMOVE_CONTAINER:
             self._handler.removed(told.container.id)
         return pb.UpdateContainerResponse()

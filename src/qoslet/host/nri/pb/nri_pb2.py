@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cqoslet/host/nri/pb/nri.proto\x12\nqoslet.nri\"Q\n\x07Request\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x14\n\x0ctimeout_nano\x18\x04 \x01(\x03\"?\n\x08Response\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.qoslet.nri.Status\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\'\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"@\n\x15RegisterPluginRequest\x12\x13\n\x0bplugin_name\x18\x01 \x01(\t\x12\x12\n\nplugin_idx\x18\x02 \x01(\t\"x\n\x10\x43onfigureRequest\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\x12\x1c\n\x14registration_timeout\x18\x04 \x01(\x03\x12\x17\n\x0frequest_timeout\x18\x05 \x01(\x03\"#\n\x11\x43onfigureResponse\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x05\"s\n\x12SynchronizeRequest\x12$\n\x04pods\x18\x01 \x03(\x0b\x32\x16.qoslet.nri.PodSandbox\x12)\n\ncontainers\x18\x02 \x03(\x0b\x32\x15.qoslet.nri.Container\x12\x0c\n\x04more\x18\x03 \x01(\x08\"P\n\x13SynchronizeResponse\x12+\n\x06update\x18\x01 \x03(\x0b\x32\x1b.qoslet.nri.ContainerUpdate\x12\x0c\n\x04more\x18\x02 \x01(\x08\"g\n\x16\x43reateContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\"J\n\x17\x43reateContainerResponse\x12/\n\x06\x61\x64just\x18\x01 \x01(\x0b\x32\x1f.qoslet.nri.ContainerAdjustment\"\x9c\x01\n\x16UpdateContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\x12\x33\n\x0flinux_resources\x18\x03 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources\"F\n\x17UpdateContainerResponse\x12+\n\x06update\x18\x01 \x03(\x0b\x32\x1b.qoslet.nri.ContainerUpdate\"g\n\x16RemoveContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\"\x83\x01\n\x10StateChangeEvent\x12 \n\x05\x65vent\x18\x01 \x01(\x0e\x32\x11.qoslet.nri.Event\x12#\n\x03pod\x18\x02 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x03 \x01(\x0b\x32\x15.qoslet.nri.Container\"_\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x17\n\x0fruntime_handler\x18\x07 \x01(\t\"h\n\tContainer\x12\n\n\x02id\x18\x01 \x01(\t\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12)\n\x05linux\x18\x0b \x01(\x0b\x32\x1a.qoslet.nri.LinuxContainer\"U\n\x0eLinuxContainer\x12-\n\tresources\x18\x03 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources\x12\x14\n\x0c\x63groups_path\x18\x05 \x01(\t\"\xa3\x01\n\x0eLinuxResources\x12\'\n\x06memory\x18\x01 \x01(\x0b\x32\x17.qoslet.nri.LinuxMemory\x12\x38\n\x07unified\x18\x06 \x03(\x0b\x32\'.qoslet.nri.LinuxResources.UnifiedEntry\x1a.\n\x0cUnifiedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"7\n\x0bLinuxMemory\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.qoslet.nri.OptionalInt64\"\x1e\n\rOptionalInt64\x12\r\n\x05value\x18\x01 \x01(\x03\"J\n\x13\x43ontainerAdjustment\x12\x33\n\x05linux\x18\x06 \x01(\x0b\x32$.qoslet.nri.LinuxContainerAdjustment\"I\n\x18LinuxContainerAdjustment\x12-\n\tresources\x18\x02 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources\"p\n\x0f\x43ontainerUpdate\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12/\n\x05linux\x18\x02 \x01(\x0b\x32 .qoslet.nri.LinuxContainerUpdate\x12\x16\n\x0eignore_failure\x18\x03 \x01(\x08\"E\n\x14LinuxContainerUpdate\x12-\n\tresources\x18\x01 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources*k\n\x05\x45vent\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x13\n\x0fRUN_POD_SANDBOX\x10\x01\x12\x14\n\x10\x43REATE_CONTAINER\x10\x04\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\x12\x14\n\x10REMOVE_CONTAINER\x10\x0b\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cqoslet/host/nri/pb/nri.proto\x12\nqoslet.nri\"Q\n\x07Request\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x14\n\x0ctimeout_nano\x18\x04 \x01(\x03\"?\n\x08Response\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.qoslet.nri.Status\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\'\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"@\n\x15RegisterPluginRequest\x12\x13\n\x0bplugin_name\x18\x01 \x01(\t\x12\x12\n\nplugin_idx\x18\x02 \x01(\t\"x\n\x10\x43onfigureRequest\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\x12\x1c\n\x14registration_timeout\x18\x04 \x01(\x03\x12\x17\n\x0frequest_timeout\x18\x05 \x01(\x03\"#\n\x11\x43onfigureResponse\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x05\"s\n\x12SynchronizeRequest\x12$\n\x04pods\x18\x01 \x03(\x0b\x32\x16.qoslet.nri.PodSandbox\x12)\n\ncontainers\x18\x02 \x03(\x0b\x32\x15.qoslet.nri.Container\x12\x0c\n\x04more\x18\x03 \x01(\x08\"P\n\x13SynchronizeResponse\x12+\n\x06update\x18\x01 \x03(\x0b\x32\x1b.qoslet.nri.ContainerUpdate\x12\x0c\n\x04more\x18\x02 \x01(\x08\"g\n\x16\x43reateContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\"J\n\x17\x43reateContainerResponse\x12/\n\x06\x61\x64just\x18\x01 \x01(\x0b\x32\x1f.qoslet.nri.ContainerAdjustment\"\x9c\x01\n\x16UpdateContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\x12\x33\n\x0flinux_resources\x18\x03 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources\"F\n\x17UpdateContainerResponse\x12+\n\x06update\x18\x01 \x03(\x0b\x32\x1b.qoslet.nri.ContainerUpdate\"k\n\x1aPostUpdateContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\"g\n\x16RemoveContainerRequest\x12#\n\x03pod\x18\x01 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x02 \x01(\x0b\x32\x15.qoslet.nri.Container\"\x83\x01\n\x10StateChangeEvent\x12 \n\x05\x65vent\x18\x01 \x01(\x0e\x32\x11.qoslet.nri.Event\x12#\n\x03pod\x18\x02 \x01(\x0b\x32\x16.qoslet.nri.PodSandbox\x12(\n\tcontainer\x18\x03 \x01(\x0b\x32\x15.qoslet.nri.Container\"_\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x17\n\x0fruntime_handler\x18\x07 \x01(\t\"h\n\tContainer\x12\n\n\x02id\x18\x01 \x01(\t\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12)\n\x05linux\x18\x0b \x01(\x0b\x32\x1a.qoslet.nri.LinuxContainer\"U\n\x0eLinuxContainer\x12-\n\tresources\x18\x03 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources\x12\x14\n\x0c\x63groups_path\x18\x05 \x01(\t\"\xa3\x01\n\x0eLinuxResources\x12\'\n\x06memory\x18\x01 \x01(\x0b\x32\x17.qoslet.nri.LinuxMemory\x12\x38\n\x07unified\x18\x06 \x03(\x0b\x32\'.qoslet.nri.LinuxResources.UnifiedEntry\x1a.\n\x0cUnifiedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"7\n\x0bLinuxMemory\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.qoslet.nri.OptionalInt64\"\x1e\n\rOptionalInt64\x12\r\n\x05value\x18\x01 \x01(\x03\"J\n\x13\x43ontainerAdjustment\x12\x33\n\x05linux\x18\x06 \x01(\x0b\x32$.qoslet.nri.LinuxContainerAdjustment\"I\n\x18LinuxContainerAdjustment\x12-\n\tresources\x18\x02 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources\"p\n\x0f\x43ontainerUpdate\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12/\n\x05linux\x18\x02 \x01(\x0b\x32 .qoslet.nri.LinuxContainerUpdate\x12\x16\n\x0eignore_failure\x18\x03 \x01(\x08\"E\n\x14LinuxContainerUpdate\x12-\n\tresources\x18\x01 \x01(\x0b\x32\x1a.qoslet.nri.LinuxResources*\x86\x01\n\x05\x45vent\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x13\n\x0fRUN_POD_SANDBOX\x10\x01\x12\x14\n\x10\x43REATE_CONTAINER\x10\x04\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\x12\x19\n\x15POST_UPDATE_CONTAINER\x10\t\x12\x14\n\x10REMOVE_CONTAINER\x10\x0b\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LINUXRESOURCES_UNIFIEDENTRY']._loaded_options = None
   _globals['_LINUXRESOURCES_UNIFIEDENTRY']._serialized_options = b'8\001'
-  _globals['_EVENT']._serialized_start=2189
-  _globals['_EVENT']._serialized_end=2296
+  _globals['_EVENT']._serialized_start=2299
+  _globals['_EVENT']._serialized_end=2433
   _globals['_REQUEST']._serialized_start=44
   _globals['_REQUEST']._serialized_end=125
   _globals['_RESPONSE']._serialized_start=127
@@ -59,30 +59,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATECONTAINERREQUEST']._serialized_end=995
   _globals['_UPDATECONTAINERRESPONSE']._serialized_start=997
   _globals['_UPDATECONTAINERRESPONSE']._serialized_end=1067
-  _globals['_REMOVECONTAINERREQUEST']._serialized_start=1069
-  _globals['_REMOVECONTAINERREQUEST']._serialized_end=1172
-  _globals['_STATECHANGEEVENT']._serialized_start=1175
-  _globals['_STATECHANGEEVENT']._serialized_end=1306
-  _globals['_PODSANDBOX']._serialized_start=1308
-  _globals['_PODSANDBOX']._serialized_end=1403
-  _globals['_CONTAINER']._serialized_start=1405
-  _globals['_CONTAINER']._serialized_end=1509
-  _globals['_LINUXCONTAINER']._serialized_start=1511
-  _globals['_LINUXCONTAINER']._serialized_end=1596
-  _globals['_LINUXRESOURCES']._serialized_start=1599
-  _globals['_LINUXRESOURCES']._serialized_end=1762
-  _globals['_LINUXRESOURCES_UNIFIEDENTRY']._serialized_start=1716
-  _globals['_LINUXRESOURCES_UNIFIEDENTRY']._serialized_end=1762
-  _globals['_LINUXMEMORY']._serialized_start=1764
-  _globals['_LINUXMEMORY']._serialized_end=1819
-  _globals['_OPTIONALINT64']._serialized_start=1821
-  _globals['_OPTIONALINT64']._serialized_end=1851
-  _globals['_CONTAINERADJUSTMENT']._serialized_start=1853
-  _globals['_CONTAINERADJUSTMENT']._serialized_end=1927
-  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_start=1929
-  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_end=2002
-  _globals['_CONTAINERUPDATE']._serialized_start=2004
-  _globals['_CONTAINERUPDATE']._serialized_end=2116
-  _globals['_LINUXCONTAINERUPDATE']._serialized_start=2118
-  _globals['_LINUXCONTAINERUPDATE']._serialized_end=2187
+  _globals['_POSTUPDATECONTAINERREQUEST']._serialized_start=1069
+  _globals['_POSTUPDATECONTAINERREQUEST']._serialized_end=1176
+  _globals['_REMOVECONTAINERREQUEST']._serialized_start=1178
+  _globals['_REMOVECONTAINERREQUEST']._serialized_end=1281
+  _globals['_STATECHANGEEVENT']._serialized_start=1284
+  _globals['_STATECHANGEEVENT']._serialized_end=1415
+  _globals['_PODSANDBOX']._serialized_start=1417
+  _globals['_PODSANDBOX']._serialized_end=1512
+  _globals['_CONTAINER']._serialized_start=1514
+  _globals['_CONTAINER']._serialized_end=1618
+  _globals['_LINUXCONTAINER']._serialized_start=1620
+  _globals['_LINUXCONTAINER']._serialized_end=1705
+  _globals['_LINUXRESOURCES']._serialized_start=1708
+  _globals['_LINUXRESOURCES']._serialized_end=1871
+  _globals['_LINUXRESOURCES_UNIFIEDENTRY']._serialized_start=1825
+  _globals['_LINUXRESOURCES_UNIFIEDENTRY']._serialized_end=1871
+  _globals['_LINUXMEMORY']._serialized_start=1873
+  _globals['_LINUXMEMORY']._serialized_end=1928
+  _globals['_OPTIONALINT64']._serialized_start=1930
+  _globals['_OPTIONALINT64']._serialized_end=1960
+  _globals['_CONTAINERADJUSTMENT']._serialized_start=1962
+  _globals['_CONTAINERADJUSTMENT']._serialized_end=2036
+  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_start=2038
+  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_end=2111
+  _globals['_CONTAINERUPDATE']._serialized_start=2113
+  _globals['_CONTAINERUPDATE']._serialized_end=2225
+  _globals['_LINUXCONTAINERUPDATE']._serialized_start=2227
+  _globals['_LINUXCONTAINERUPDATE']._serialized_end=2296
 # @@protoc_insertion_point(module_scope)

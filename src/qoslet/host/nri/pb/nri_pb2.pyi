@@ -13,11 +13,13 @@ class Event(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RUN_POD_SANDBOX: _ClassVar[Event]
     CREATE_CONTAINER: _ClassVar[Event]
     UPDATE_CONTAINER: _ClassVar[Event]
+    POST_UPDATE_CONTAINER: _ClassVar[Event]
     REMOVE_CONTAINER: _ClassVar[Event]
 UNKNOWN: Event
 RUN_POD_SANDBOX: Event
 CREATE_CONTAINER: Event
 UPDATE_CONTAINER: Event
+POST_UPDATE_CONTAINER: Event
 REMOVE_CONTAINER: Event
 
 class Request(_message.Message):
@@ -121,6 +123,14 @@ class UpdateContainerResponse(_message.Message):
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     update: _containers.RepeatedCompositeFieldContainer[ContainerUpdate]
     def __init__(self, update: _Optional[_Iterable[_Union[ContainerUpdate, _Mapping]]] = ...) -> None: ...
+
+class PostUpdateContainerRequest(_message.Message):
+    __slots__ = ("pod", "container")
+    POD_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    pod: PodSandbox
+    container: Container
+    def __init__(self, pod: _Optional[_Union[PodSandbox, _Mapping]] = ..., container: _Optional[_Union[Container, _Mapping]] = ...) -> None: ...
 
 class RemoveContainerRequest(_message.Message):
     __slots__ = ("pod", "container")
