@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,6 +22,7 @@ from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.errors import CannotDo
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.procfs import text
+from qoslet.host.machine.installed import is_installed
 from qoslet.host.state.folder import state_directory
 from qoslet.host.systemd.sd_notify import Notifier
 
@@ -179,7 +179,7 @@ class KeptByRuntime:
 
     def give_back(self, values: Mapping[str, Unified]) -> Mapping[str, str]:
         """Have containers keep these values; why each that failed has not."""
-        if find_spec("grpc") is None:
+        if not is_installed("grpc"):
             return dict.fromkeys(values, "grpcio is not installed")
         from qoslet.host.nri.kept_values import CriKeptValues
 
@@ -228,6 +228,6 @@ def needs_v2(location: TreeLocation) -> str:
 
 def needs_protobuf() -> None:
     """Raise CannotDo where what NRI needs is not installed."""
-    if find_spec("google.protobuf") is None:
+    if not is_installed("google.protobuf"):
         hint = "pipx inject qoslet protobuf; in a venv: pip install 'qoslet[cri]'"
         raise CannotDo("NRI needs protobuf", hint=hint)

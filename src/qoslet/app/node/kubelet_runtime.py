@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +23,7 @@ from qoslet.core.node.running_kubelet.containers import (
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import KubeletProcess, shares_namespace
+from qoslet.host.machine.installed import is_installed
 
 if TYPE_CHECKING:
     from qoslet.host.cri.runtime_info import RuntimeFacts
@@ -67,7 +67,7 @@ def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> Kubel
     """Ask the runtime that the kubelet's configuration names."""
     endpoint, path = runtime_socket(process, fields)
     remedy = "give --runtime"
-    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+    if not (is_installed("grpc") and is_installed("google.protobuf")):
         lacks = "grpcio and protobuf are not installed"
         return KubeletRuntime(
             DoctorFinding(_TOPIC, "unknown", lacks, "", f"pip install 'qoslet[cri]', or {remedy}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -22,6 +21,7 @@ from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.linux.mountinfo import beside
 from qoslet.host.linux.procfs import text
+from qoslet.host.machine.installed import is_installed
 from qoslet.host.state.folder import CRI, CRI_ENDPOINT, KEEPER, LOGS
 from qoslet.host.systemd.select_driver import fits_runtime
 
@@ -62,7 +62,7 @@ class CriChoice(Struct, frozen=True):
 def choose(options: RunOptions, node: Node) -> CriChoice:
     """Ask the runtime what it is; ``options.flags`` say so from then on, and name its driver where
     nobody else does (``node`` is that without it). Raises ``CannotDo``, ``BadInput``."""
-    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+    if not (is_installed("grpc") and is_installed("google.protobuf")):
         raise CannotDo(
             "a container runtime needs grpcio and protobuf",
             where=f"--with {options.runs_with}",
