@@ -6,15 +6,18 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qoslet.app.runtimes import cri_run
 from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record_done
 from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs.kill import is_populated
 from qoslet.host.cgroupfs.lifted_limits import lift
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
+from qoslet.host.containers.process_space import refuse_other_space
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.questions import http_server
@@ -58,6 +61,12 @@ def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> 
         limits=limits,
         oom_ends_scopes=tree.driver.oom_ends_scopes,
     )
+
+
+def refuse_pods_elsewhere(tree: OwnedTree, folder: str) -> None:
+    """Raise CannotDo where a pod of a tree runs in other namespaces than ours."""
+    populated = partial(is_populated, tree.driver.layout)
+    refuse_other_space(f"{folder}/{KEEPER}", tree.place.root, populated)
 
 
 def remove_files(folder: str, keep: Collection[str] = ()) -> None:
@@ -161,6 +170,7 @@ def end_pods(tree: OwnedTree) -> list[str]:
     then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
     Raises CannotDo where something cannot be ended."""
     folder = folder_of(tree.place.root)
+    refuse_pods_elsewhere(tree, folder)
     lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
     left = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
     if left:

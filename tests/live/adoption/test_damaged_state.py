@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from qoslet.host.state.folder import AGENT_SOCKET, RESERVE
 from qoslet.host.state.keepers import keepers_of
 from tests.live.agent.agents import Agent, _command, identities
 from tests.live.agent.agents import agent as agent
-from tests.live.agent.test_run import PATIENCE, ended, pod
+from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
 
@@ -127,6 +128,29 @@ def test_release_undoes_it(agent: Agent, damage: Callable[[Path], None]) -> None
     assert said.count(": stopped") == 2
     assert not agent.groups()
     assert not agent.folder.exists(), list(agent.folder.iterdir())
+
+
+@pytest.mark.parametrize("spaces", ["--pid", "--time"])
+def test_in_other_namespaces_no_pod_is_started_twice_or_taken_for_dead(
+    agent: Agent, spaces: str
+) -> None:
+    """Process IDs mean others there, and start times other moments: no state says what runs."""
+    pids = running(agent)
+    os.kill(*(keepers_of(str(agent.folder))[0], signal.SIGKILL))
+    shift = ["--boottime", "100000", "--monotonic", "100000"] if spaces == "--time" else []
+    place = ["unshare", spaces, *shift, "--fork", *(["--mount-proc"] if not shift else [])]
+    for words in (["run", str(agent.manifests), "--keep"], ["release"]):
+        done = subprocess.run(
+            [*place, *agent.verb(*words)],
+            env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert done.returncode == 3, (done.stdout, done.stderr)
+        assert "runs in another PID or time namespace" in done.stderr
+        assert agent.pids() == pids
+    run = agent.service()
+    agent.until(agent.answers)
+    assert agent.pids() == pids
+    agent.stop(run)
 
 
 def test_without_journal_and_records_it_names_the_safe_step(agent: Agent) -> None:

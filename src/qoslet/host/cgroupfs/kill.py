@@ -34,6 +34,18 @@ def members(layout: CgroupLayout, paths: Iterable[str]) -> set[int]:
     return found
 
 
+def is_populated(layout: CgroupLayout, path: str) -> bool:
+    """Whether any process is in a group, of whatever PID namespace: v1 lists only those of ours, but
+    counts all."""
+    if members(layout, [path]):
+        return True
+    counter = layout.tree_of("pids") if layout.name == "v1" else None
+    if counter is not None:
+        with suppress(OSError):
+            return counter.read(path, "pids.current").strip() != "0"
+    return False
+
+
 def below(layout: CgroupLayout, path: str) -> list[str]:
     """The group and all below it that exist in any hierarchy, children first."""
     return sorted(identities(layout, path), key=lambda group: (-group.count("/"), group))

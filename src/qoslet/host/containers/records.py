@@ -50,7 +50,7 @@ class ContainerTimes(Struct, frozen=True, omit_defaults=True):
 class PodRecord(Struct, frozen=True, omit_defaults=True):
     """A pod as it is kept. Times in ``lives`` and ``ending`` are those of the boot's monotonic
     clock, ``created`` is in wall-clock seconds. ``digest`` is the one that its ``RuntimePod``
-    has."""
+    has. ``space`` names the namespaces of ``processes``; empty: not known."""
 
     format: int
     boot: str
@@ -62,6 +62,7 @@ class PodRecord(Struct, frozen=True, omit_defaults=True):
     times: dict[str, ContainerTimes] = {}
     ending: Ending | None = None
     created: float = 0.0
+    space: str = ""
 
 
 R = TypeVar("R", bound=PodRecord)

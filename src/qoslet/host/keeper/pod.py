@@ -15,6 +15,7 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.kept_pod import KeptPod
+from qoslet.host.containers.process_space import process_space
 from qoslet.host.containers.records import ContainerTimes, PodRecord
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import PATIENCE, ContainerProcess
@@ -76,7 +77,12 @@ class ProcessPod(KeptPod):
     def record(self, boot: str) -> PodRecord:
         """The pod as it goes to disk."""
         processes = {name: one.proc for name, one in self.running.items()}
-        return PodRecord(**self.record_fields(boot), cgroups=self.cgroups, processes=processes)
+        return PodRecord(
+            **self.record_fields(boot),
+            cgroups=self.cgroups,
+            processes=processes,
+            space=process_space(),
+        )
 
     def record_start(self, name: str) -> None:
         """A container is started now."""
