@@ -151,6 +151,50 @@ def test_a_file_that_is_removed_ends_its_pods_a_moment_later(followed: Followed)
     assert followed.source.document(uid("one")) == {}
 
 
+def test_a_directory_that_was_emptied_and_comes_again_is_filled_file_by_file(
+    followed: Followed,
+) -> None:
+    """``rm -r`` was seen file by file, and the directory was away for long."""
+    followed.file.unlink()
+    assert followed.pods() == {"one", "two"}
+    followed.folder.rmdir()
+    assert followed.pods(SHORT / 2) == {"one", "two"}
+    assert followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
+    followed.folder.mkdir(mode=0o755)
+    (followed.folder / "b.yaml").write_text(POD % ("three", "1m"))
+    assert followed.pods() == followed.pods(SHORT) == {"one", "two", "three"}
+    followed.file.write_text(POD % ("one", "1m"))
+    assert followed.pods() == {"one", "two", "three"}
+    assert followed.pods(REMOVAL_SECONDS) == {"one", "three"}
+
+
+def test_after_a_fault_an_agent_settles_again(followed: Followed) -> None:
+    """Pods that only records name may be of a file that is not copied back yet."""
+    followed.folder.rename(followed.folder.with_name("old"))
+    assert followed.turn(5 * REMOVAL_SECONDS).unread.faulty
+    followed.folder.mkdir(mode=0o755)
+    (followed.folder / "b.yaml").write_text(POD % ("three", "1m"))
+    assert followed.turn().unread.settling
+    assert followed.turn(SHORT).unread.settling
+    assert not followed.turn(SHORT + 0.1).unread.settling
+
+
+def test_an_empty_directory_in_the_place_of_a_file_ends_no_pod(followed: Followed) -> None:
+    followed.file.unlink()
+    followed.file.mkdir()
+    followed.turn()
+    state = followed.turn(5 * REMOVAL_SECONDS)
+    assert set(state.pods) == {uid("one"), uid("two")}
+    (row,) = [row for row in state.problems if row.severity == "error"]
+    assert row.message == "is an empty directory"
+    followed.restart()
+    state = followed.turn(5 * REMOVAL_SECONDS)
+    assert str(followed.file) in state.unread.faulty, "the next agent keeps what its records name"
+    (followed.file / "note").touch()
+    followed.file.touch()
+    assert not followed.turn(20).unread.faulty, "with something in it, it is one of somebody's"
+
+
 def test_it_wakes_for_a_pod_that_leaves(followed: Followed) -> None:
     import select
 

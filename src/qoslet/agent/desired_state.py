@@ -111,7 +111,12 @@ class ManifestSource:
         if self._stale or paths != self._paths or settling != self._unread.settling:
             self._paths = paths
             self._problems = None
-            self._unread = replace(self._not_read(paths), settling=settling)
+            unread = self._not_read(paths)
+            if self._settled_at is not None and self._unread.faulty - unread.faulty:
+                # a directory that is there again may be filled file by file
+                self._settled_at = self._monotonic() + self._removals.seconds
+                settling = True
+            self._unread = replace(unread, settling=settling)
             self._stale = False
             self._version += 1
         changed, gone = frozenset(self._changed), frozenset(self._gone)

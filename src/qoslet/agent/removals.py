@@ -7,6 +7,7 @@ copies a file piece by piece closes it in between: that ends no pod.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from qoslet.agent.ports import FailedManifest
 from qoslet.core.api.manifest_set import Entry
@@ -51,16 +52,18 @@ class Removals:
         return self._names.get(key, "")
 
     def due(self, unread: FailedManifest) -> list[str]:
-        """The pods that are gone: their time is over, and their files and directories can be
-        read."""
+        """The pods that are gone: their time is over, for all of which their files and directories
+        could be read. A directory that is there again may be filled file by file."""
         now = self._monotonic()
-        return [
-            uid
-            for uid, until in self._until.items()
-            if until <= now and not unread.fault_at(self._entries[uid].file)
-        ]
+        for uid, until in self._until.items():
+            if unread.fault_at(self._entries[uid].file):
+                self._until[uid] = inf
+            elif until == inf:
+                self._until[uid] = now + self.seconds
+        return [uid for uid, until in self._until.items() if until <= now]
 
     def wait(self) -> float | None:
         """Seconds until the next one may be due; None where none will be by itself."""
         now = self._monotonic()
-        return min((until - now for until in self._until.values() if until > now), default=None)
+        waits = (until - now for until in self._until.values() if now < until < inf)
+        return min(waits, default=None)

@@ -23,6 +23,7 @@ def test_each_file_is_told_once_and_in_order(opened: Opening, folder: Path) -> N
     for name in ("b.yaml", "a.yml", "c.json", ".d.yaml", "e.txt"):
         write(folder / name, name[:1].strip(".") or "d")
     (folder / "sub.yaml").mkdir()
+    write(folder / "sub.yaml/f.yaml", "f")
     files = opened(folder)
     changes = files.changes()
     assert [change.order for change in changes] == [(0, "a.yml"), (0, "b.yaml"), (0, "c.json")]

@@ -47,6 +47,10 @@ def content(path: str, strict: bool, made: bool) -> tuple[Stamp, tuple[Document 
     try:
         facts = os.fstat(fd)
         if stat.S_ISDIR(facts.st_mode):
+            if not os.listdir(fd):
+                # what mounts a file that is absent makes such a directory in its place
+                hint = "put the file back; to end its pods, remove the directory"
+                raise BadInput("is an empty directory", where=shown(path), hint=hint)
             raise IsADirectoryError
         check_file(path, facts.st_mode)
         leased = _lease(fd)
