@@ -13,24 +13,32 @@ SECONDS = 40.0
 BOUND = 3.0
 
 
-def guarded(group: Throttled, *, guard: bool = True) -> Throttled:
-    """The cgroup after it was looked at twice a second, and its memory.high removed when it stalled."""
+def guarded(group: Throttled, *, guard: bool = True, ticks: int = 50) -> Throttled:
+    """The cgroup after it was looked at each so many ticks, and its memory.high removed when it stalled."""
     track = StallTracker()
     for tick in range(int(SECONDS * 100)):
         if group.killed or all(task.over for task in group.tasks if task.kind == "grows"):
             break
         group.tick()
-        if guard and tick % 50 == 0 and group.high < group.limit:
+        if guard and tick % ticks == 0 and group.high < group.limit:
             track = track_sample(track, group.sample(), 0)
             if track.verdict.state == "stalled":
                 group.high = 1 << 62
     return group
 
 
-@pytest.mark.parametrize("seed", range(24))
+# 56 and 101: files are read again and names made far above memory.high, and all wait for that
+@pytest.mark.parametrize("seed", [*range(24), 56, 101])
 def test_nobody_stands_still_for_three_seconds(seed: int) -> None:
     group = guarded(mixture(Random(seed)))
     assert group.longest <= BOUND, [(task.kind, task.rate, task.most) for task in group.tasks]
+
+
+@pytest.mark.parametrize("seed", [18, 21, 22, 47, 52, 56, 59])
+@pytest.mark.parametrize("ticks", [100, 125])
+def test_nobody_does_where_the_agent_looks_late(seed: int, ticks: int) -> None:
+    """A busy machine: one look a second that shows nothing but waiting is enough."""
+    assert guarded(mixture(Random(seed)), ticks=ticks).longest <= 2.0
 
 
 def alone(target: float, *others: Task) -> Throttled:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, Pressure
+from qoslet.core.pressure.stall_tuning import STALL_TUNING
 from qoslet.core.pressure.throttle_stall import (
-    STALL_TUNING,
     StallTracker,
     is_near,
     track_sample,

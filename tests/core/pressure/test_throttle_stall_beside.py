@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.memory.sample import Pressure
-from qoslet.core.pressure.throttle_stall import STALL_TUNING, track_sample
+from qoslet.core.pressure.stall_tuning import STALL_TUNING
+from qoslet.core.pressure.throttle_stall import track_sample
 from tests.core.pressure.test_throttle_stall import MIB, Look, sample, steady, verdicts
 
 

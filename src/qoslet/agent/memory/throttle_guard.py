@@ -27,7 +27,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
-from qoslet.core.pressure import throttle_guard, throttle_stall
+from qoslet.core.pressure import stall_tuning, throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
@@ -56,7 +56,7 @@ class Guard:
         groups: TrackedCgroups,
         parts: MemoryParts,
         *,
-        tuning: throttle_stall.StallTuning = throttle_stall.STALL_TUNING,
+        tuning: stall_tuning.StallTuning = stall_tuning.STALL_TUNING,
         policy: throttle_guard.GuardPolicy = throttle_guard.GUARD_POLICY,
         way: Callable[[PodWorker], WayToEnd] = lambda worker: ("end", ""),
     ) -> None:

@@ -19,6 +19,7 @@ from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
 from qoslet.core.pressure.headroom import GrantedShare, Headroom
 from qoslet.core.pressure.reclaim_progress import RETURNED_RATIO, freed_enough
+from qoslet.core.pressure.stall_tuning import STALL_TUNING
 from qoslet.core.pressure.throttle_guard import (
     GUARD_POLICY,
     GuardPolicy,
@@ -26,7 +27,6 @@ from qoslet.core.pressure.throttle_guard import (
     lowered_high,
 )
 from qoslet.core.pressure.throttle_stall import (
-    STALL_TUNING,
     StallSignals,
     StallVerdict,
     computes,

@@ -20,59 +20,11 @@ from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_between
+from qoslet.core.pressure.stall_tuning import STALL_TUNING, StallTuning
 
 StallState = Literal["calm", "reclaiming", "stalled"]
 
 _MIB = 1 << 20
-
-
-class StallTuning(Struct, frozen=True):
-    """When a cgroup at its memory.high makes progress, and when it is stalled."""
-
-    near_ratio: float = 0.97
-    """Share of memory.high from which a cgroup is watched closely."""
-    change_ratio_per_second: float = 1 / 40
-    """Share of memory.high: memory that grows or falls faster is progress."""
-    busy_cpus: float = 0.5
-    """CPUs in use that count as progress, for ``busy_seconds``, if the kernel does not tell those
-    outside of it."""
-    busy_user_cpus: float = 0.25
-    """CPUs in use outside of the kernel that do."""
-    blocked_ratio: float = 0.5
-    """Share of the time for which a task waits, where PSI tells, from which CPUs in use are those of others
-    beside it, and no progress, where nothing can be taken back: the kernel is asked."""
-    waiting_ratio: float = 0.2
-    """Share of the time: less waiting for memory is progress, where PSI tells."""
-    reclaimable_ratio: float = 1 / 32
-    """Share of memory.high: with more that looks reclaimable there is patience; a quarter at most."""
-    min_reclaimable_bytes: int = 2 * _MIB
-    """Lower bound of that amount."""
-    min_interval_seconds: float = 0.4
-    """Time between the two samples that are compared, at least."""
-    history_seconds: float = 2.5
-    """Time between them, at most."""
-    agreeing_comparisons: int = 2
-    """Comparisons in a row that must agree before a cgroup counts as stalled."""
-    sufficient_seconds: float = 1.5
-    """Time between two samples from which one comparison is enough."""
-    busy_seconds: float = 10.0
-    """Time without progress after which a cgroup that computes, or that reads back at once what
-    reclaim takes, counts as stalled, too."""
-    blind_seconds: float = 1.5
-    """The same where next to nothing is reclaimable and the kernel has no PSI: nobody tells whether a
-    task waits beside one that computes."""
-    patience_seconds: float = 0.9
-    """Time without progress for which memory that looks reclaimable is believed."""
-    vain_scan_factor: float = 4.0
-    """Times what looks reclaimable that the kernel has to scan between two samples, without progress, to
-    show that it is not."""
-    vain_scan_ratio: float = 1 / 8
-    """Share of memory.high that has to look reclaimable for that: less may be what is being read."""
-    exhausted_factor: float = 4.0
-    """With next to nothing reclaimable, so many times as much has to be freed to be progress."""
-
-
-STALL_TUNING = StallTuning()
 
 
 class StallSignals(Struct, frozen=True):
@@ -204,7 +156,10 @@ def track_sample(
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
     above = max(before.current, sample.current) > signs.high
-    judged = _judge(signs, progress, track, tuning, refused=refused, above=above)
+    held_up = _is_held_up(signs, progress, min(before.current, sample.current), tuning)
+    judged = _unthrottled(signs, progress, track, tuning, above=above) or _judge(
+        signs, progress, track, tuning, refused=refused, held_up=held_up
+    )
     if judged.progress:
         track = replace(track, progress_at=at)
     signs = replace(
@@ -212,7 +167,7 @@ def track_sample(
     )
     streak = track.streak + 1 if judged.state == track.candidate else 1
     verdict = track.verdict
-    certain = refused or signs.seconds >= tuning.sufficient_seconds
+    certain = refused or signs.seconds >= _sufficient(progress, judged, tuning)
     if certain or streak >= tuning.agreeing_comparisons or judged.state != "stalled":
         begun = verdict.since if verdict.state == judged.state else before.at
         verdict = StallVerdict(
@@ -258,17 +213,23 @@ class _Judgement(Struct, frozen=True):
     in_vain: bool = False
 
 
-def _judge(
+def _sufficient(progress: ReclaimProgress, judged: _Judgement, tuning: StallTuning) -> float:
+    """Seconds between two samples from which one comparison is enough."""
+    if progress.blocked and (judged.in_vain or not judged.doubtful):
+        return tuning.sufficient_blocked_seconds
+    return tuning.sufficient_seconds
+
+
+def _unthrottled(
     signs: StallSignals,
     progress: ReclaimProgress,
     track: StallTracker,
     tuning: StallTuning,
     *,
-    refused: bool,
     above: bool,
-) -> _Judgement:
-    """What one comparison says. Each answer but ``stalled`` needs a sign of progress, or ends.
-    ``above``: usage was above memory.high in either sample; the kernel delays nobody otherwise."""
+) -> _Judgement | None:
+    """What one comparison says if the kernel holds nobody up. ``above``: usage was above memory.high in
+    either sample; the kernel delays nobody otherwise."""
     now = track.samples[-1].at
     if signs.current < signs.high * tuning.near_ratio:
         return _Judgement("calm", "below memory.high", progress=True)
@@ -279,13 +240,29 @@ def _judge(
     # a reclaim that takes nothing may last for seconds, with usage at memory.high or just below
     if not above and progress.stolen > 0 and progress.stolen >= progress.scanned / 2:
         return _Judgement("reclaiming", "its usage is not above memory.high", progress=True)
-    exhausted = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
+    return None
+
+
+def _judge(
+    signs: StallSignals,
+    progress: ReclaimProgress,
+    track: StallTracker,
+    tuning: StallTuning,
+    *,
+    refused: bool,
+    held_up: bool,
+) -> _Judgement:
+    """What one comparison says of who is held up. Each answer but ``stalled`` needs a sign of progress,
+    or ends."""
+    now = track.samples[-1].at
+    bare = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
+    exhausted = bare or held_up
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
     if sign:
         return _Judgement("reclaiming", sign, progress=True)
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
-    in_vain = _scans_in_vain(signs, progress, track.samples[-1], tuning)
+    in_vain = held_up or _scans_in_vain(signs, progress, track.samples[-1], tuning)
     late = exhausted and signs.waiting_ratio is None and idle >= tuning.blind_seconds
     if idle < tuning.busy_seconds:
         waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
@@ -298,7 +275,7 @@ def _judge(
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused and not (exhausted and (late or progress.refilled)):
             return _Judgement("reclaiming", "what reclaim takes is read back", ask=not exhausted)
-    if exhausted:
+    if bare:
         return _Judgement("stalled", f"of {mib(signs.current)} only {looks}")
     if in_vain:
         because = f"{looks} by their kind, but scanned over and over and not taken"
@@ -308,6 +285,18 @@ def _judge(
         return _Judgement("reclaiming", because, ask=True)
     because = f"of {mib(signs.current)}, {looks} by their kind, but nothing was freed"
     return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True, ask=True)
+
+
+def _is_held_up(
+    signs: StallSignals, progress: ReclaimProgress, least: int, tuning: StallTuning
+) -> bool:
+    """Whether usage stays far above memory.high while a task waits nearly all the time, nobody computes
+    and reclaim takes little of what it scans: it does not keep up with what comes back, and the kernel
+    delays everybody. Not so where swap moves or dirty pages are written: that takes its time."""
+    far = least >= signs.high * (1 + tuning.overage_ratio)
+    in_vain = progress.stolen < progress.scanned * tuning.overage_stolen_ratio
+    takes_time = max(progress.swapped, progress.cleaned) >= freed_enough(signs.high)
+    return far and in_vain and progress.blocked and not takes_time and not computes(signs, tuning)
 
 
 def _scans_in_vain(

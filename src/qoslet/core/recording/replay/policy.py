@@ -10,8 +10,8 @@ from msgspec.structs import fields, replace
 
 from qoslet.core.pressure.guard_mode import Mode
 from qoslet.core.pressure.node_pressure import PRESSURE_THRESHOLDS, PressureThresholds
+from qoslet.core.pressure.stall_tuning import STALL_TUNING, StallTuning
 from qoslet.core.pressure.throttle_guard import GUARD_POLICY, GuardPolicy
-from qoslet.core.pressure.throttle_stall import STALL_TUNING, StallTuning
 from qoslet.errors import BadInput
 
 

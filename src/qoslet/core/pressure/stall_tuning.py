@@ -1,0 +1,63 @@
+"""The numbers of the verdict on a cgroup at its memory.high (``throttle_stall``)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+_MIB = 1 << 20
+
+
+class StallTuning(Struct, frozen=True):
+    """When a cgroup at its memory.high makes progress, and when it is stalled."""
+
+    near_ratio: float = 0.97
+    """Share of memory.high from which a cgroup is watched closely."""
+    change_ratio_per_second: float = 1 / 40
+    """Share of memory.high: memory that grows or falls faster is progress."""
+    busy_cpus: float = 0.5
+    """CPUs in use that count as progress, for ``busy_seconds``, if the kernel does not tell those
+    outside of it."""
+    busy_user_cpus: float = 0.25
+    """CPUs in use outside of the kernel that do."""
+    blocked_ratio: float = 0.5
+    """Share of the time for which a task waits, where PSI tells, from which CPUs in use are those of others
+    beside it, and no progress, where nothing can be taken back: the kernel is asked."""
+    waiting_ratio: float = 0.2
+    """Share of the time: less waiting for memory is progress, where PSI tells."""
+    reclaimable_ratio: float = 1 / 32
+    """Share of memory.high: with more that looks reclaimable there is patience; a quarter at most."""
+    min_reclaimable_bytes: int = 2 * _MIB
+    """Lower bound of that amount."""
+    min_interval_seconds: float = 0.4
+    """Time between the two samples that are compared, at least."""
+    history_seconds: float = 2.5
+    """Time between them, at most."""
+    agreeing_comparisons: int = 2
+    """Comparisons in a row that must agree before a cgroup counts as stalled."""
+    sufficient_seconds: float = 1.5
+    """Time between two samples from which one comparison is enough."""
+    sufficient_blocked_seconds: float = 0.9
+    """The same where a task waits nearly all the time, and next to nothing can be taken back."""
+    busy_seconds: float = 10.0
+    """Time without progress after which a cgroup that computes, or that reads back at once what
+    reclaim takes, counts as stalled, too."""
+    blind_seconds: float = 1.5
+    """The same where next to nothing is reclaimable and the kernel has no PSI: nobody tells whether a
+    task waits beside one that computes."""
+    patience_seconds: float = 0.9
+    """Time without progress for which memory that looks reclaimable is believed."""
+    vain_scan_factor: float = 4.0
+    """Times what looks reclaimable that the kernel has to scan between two samples, without progress, to
+    show that it is not."""
+    vain_scan_ratio: float = 1 / 8
+    """Share of memory.high that has to look reclaimable for that: less may be what is being read."""
+    overage_ratio: float = 0.03
+    """Share of memory.high by which usage stays above it only where reclaim does not keep up: the kernel
+    delays a task by 60 ms for each 64 pages then, and more by the square."""
+    overage_stolen_ratio: float = 0.25
+    """Share of scanned pages that reclaim takes there, at most."""
+    exhausted_factor: float = 4.0
+    """With next to nothing reclaimable, so many times as much has to be freed to be progress."""
+
+
+STALL_TUNING = StallTuning()
