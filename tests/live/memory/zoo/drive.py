@@ -21,7 +21,7 @@ from typing import Any
 from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
 from tests.live.memory.zoo.judge import RUNNING, Result, Watched, result
-from tests.live.memory.zoo.loads import SCENES, Load, Scene
+from tests.live.memory.zoo.loads import ENDING, SCENES, Load, Scene
 from tests.live.memory.zoo.pods import manifest
 
 ROOT = os.environ.get("QOSLET_ZOO_ROOT", "/qosletzoo")
@@ -32,7 +32,10 @@ WATCHED_SECONDS = 25.0
 """How long loads are watched that do not end by themselves."""
 GUEST = "QOSLET_SYSTEM" in os.environ
 """Whether this machine is a guest: elsewhere nothing is made short of memory, swap or huge pages."""
+CGROUPS = Path("/sys/fs/cgroup")
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+LEFT_MIB = 96
+"""Of memory that one scene may leave in use: what an interpreter and the kernel keep."""
 RESTS = Path("/scratch")
 
 
@@ -115,9 +118,11 @@ class Stage:
         """Whether a container runs without the memory.high of its plan, and the agent does not know."""
         values = {}
         for name in parts_of(load):
-            with suppress(OSError, ValueError):
-                path = (self.progress / name).read_bytes()[PROGRESS.size :].split(b"\0")[0].decode()
-                values[path] = Path(f"/sys/fs/cgroup{path}/memory.high").read_text().strip()
+            group = self._group(name)
+            with suppress(OSError):
+                if group:
+                    value = (group / "memory.high").read_text().strip()
+                    values[f"/{group.relative_to(CGROUPS)}"] = value
         held = self.states().get("memory", {}).get("guard", {}).get("overrides", ())
         return "max" in [v for at, v in values.items() if at not in {one["cgroup"] for one in held}]
 
@@ -134,9 +139,7 @@ class Stage:
 
     def watch(self, loads: Sequence[Load]) -> dict[str, Any]:
         """Let pods run to their ends, or for the time of the scene; what ``ps`` says then."""
-        ending = [
-            load for load in loads if load.expected in ("finishes", "killed", "ends", "evicted")
-        ]
+        ending = [load for load in loads if load.expected in ENDING]
         begun = time.monotonic()
         self.change(loads)
         until(lambda: bool(ending) and all(map(self.is_over, ending)), self.scene.seconds)
@@ -149,12 +152,16 @@ class Stage:
         """Remove pods, and wait until nothing of them is left."""
         for load in loads:
             (self.manifests / f"{load.name}.json").unlink()
-        names = {load.name for load in loads}
-        until(lambda: not names & self.pods(), 60, 1.0)
+        groups = [self._group(name) for load in loads for name in parts_of(load)]
+        until(lambda: not any(group and group.exists() for group in groups), 60)
 
-    def pods(self) -> set[str]:
-        """The names of the agent's pods."""
-        return {one["name"] for one in self.states().get("items", ())}
+    def _group(self, name: str) -> Path | None:
+        """The cgroup in which a load counts, or counted."""
+        try:
+            path = (self.progress / name).read_bytes()[PROGRESS.size :].split(b"\0")[0].decode()
+        except OSError:
+            return None
+        return CGROUPS / path.strip("/") if path else None
 
     def watched(self) -> list[Watched]:
         """End the watcher; what it saw."""
@@ -196,8 +203,10 @@ def play(scene: Scene, program: Path, folder: Path) -> Iterator[Result]:
     try:
         until(lambda: bool(stage.states()), STARTING_SECONDS)
         stage.put(scene.neighbours)
-        for at in range(0, len(scene.loads), scene.at_once):
-            loads: Sequence[Load] = scene.loads[at : at + scene.at_once]
+        # who ends by itself waits for nobody who does not
+        ordered = sorted(scene.loads, key=lambda load: load.expected not in ENDING)
+        for at in range(0, len(ordered), scene.at_once):
+            loads: Sequence[Load] = ordered[at : at + scene.at_once]
             stage.put(loads)
             document = stage.watch(loads)
             documents.append((loads, document))
@@ -263,6 +272,32 @@ def prepared() -> Iterator[None]:
             RESTS.rmdir()
 
 
+def available() -> int:
+    """MiB that the machine has, once what can be dropped was."""
+    if GUEST:
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))) >> 10
+
+
+def left_over(program: Path, before: int) -> list[str]:
+    """What a scene left for the next one to meet, when ``before`` MiB were available at first."""
+    for file in Path("/var/tmp").glob("zoo-[0-9]*-*"):
+        file.unlink(missing_ok=True)
+    root = ROOT.strip("/")
+    found = [str(CGROUPS / one) for one in (root, f"{root}.slice") if (CGROUPS / one).exists()]
+    for one in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (one / "exe").readlink() == program:
+                found.append(f"process {one.name}")
+    found += [line.split()[0] for line in Path("/proc/swaps").read_text().splitlines()[1:]]
+    until(lambda: available() > before - LEFT_MIB, 20, 1.0)
+    if (lost := before - available()) >= LEFT_MIB:
+        found.append(f"{lost} MiB")
+    return found
+
+
 def chosen(words: Sequence[str]) -> list[Scene]:
     """The scenes to play: ``SCENE``, the first words of several, or ``SCENE:LOAD,LOAD``; all without
     words."""
@@ -282,30 +317,53 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("scenes", nargs="*")
     parser.add_argument("--out", type=Path, default=Path("/out/zoo.jsonl"))
+    parser.add_argument("--times", type=int, default=1, help="how often each scene is played")
+    parser.add_argument("--seconds", type=float, help="after which no scene is begun any more")
     options = parser.parse_args()
-    bad = 0
+    bad, begun = 0, time.monotonic()
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="zoo-") as folder, prepared():
         program = build(Path(folder))
         if program is None:
             raise SystemExit("no C compiler")
+        before = available()
         for number, scene in enumerate(chosen(options.scenes)):
+            if options.seconds and number and time.monotonic() - begun > options.seconds:
+                break
             if not GUEST and (scene.neighbours or scene.swap[0] or scene.disk):
                 raise SystemExit(
                     f"scene {scene.name} takes the whole machine's memory or disk: guests only"
                 )
-            place = Path(folder) / str(number)
-            place.mkdir()
-            with swaps.swap(*scene.swap):
-                rows = list(play(scene, program, place))
-            with options.out.open("a") as out:
-                for row in rows:
-                    out.write(json.dumps(row.document()) + "\n")
-                    say(line_of(row))
-                    bad += bool(row.faults)
-            log = options.out.with_name(f"agent-{number}.log")
-            log.write_text((place / "agent.log").read_text())
+            if lacking := swaps.lacks(scene.swap[0]):
+                say(f"{scene.name}: this kernel has no {scene.swap[0]}")
+            for again in range(0 if lacking else options.times):
+                place = Path(folder) / f"{number}-{again}"
+                place.mkdir()
+                bad += _played(scene, program, place, options.out)
+            say(f"{scene.name}: played after {time.monotonic() - begun:.0f} s, load {load_of()}")
+            with options.out.with_name("played").open("a") as played:
+                played.write(f"{scene.name}\n")
+            if left := left_over(program, before):
+                say(f"{scene.name} left {', '.join(left)}: nothing is played after it")
+                break
     say(f"{bad} rows with faults")
     return 1 if bad else 0
+
+
+def _played(scene: Scene, program: Path, place: Path, out: Path) -> int:
+    """Play a scene once; how many of its rows have faults."""
+    with swaps.swap(*scene.swap):
+        rows = list(play(scene, program, place))
+    with out.open("a") as file:
+        for row in rows:
+            file.write(json.dumps(row.document()) + "\n")
+            say(line_of(row))
+    out.with_name(f"agent-{place.name}.log").write_text((place / "agent.log").read_text())
+    return sum(bool(row.faults) for row in rows)
+
+
+def load_of() -> str:
+    """The load of this machine over the last minute."""
+    return Path("/proc/loadavg").read_text().split()[0]
 
 
 def say(line: str) -> None:

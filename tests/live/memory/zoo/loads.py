@@ -12,6 +12,8 @@ limit. ``ends``: one of both, by what this kernel charges. ``goes on``: it works
 watch. ``untouched``: so it does, and nothing is decided about it. ``left alone``: nothing is decided
 about it, however it gets on. ``evicted``: the pod is evicted for the node's or a QoS cgroup's sake."""
 
+ENDING: Final = ("finishes", "killed", "ends", "evicted")
+"""What is expected of loads that end."""
 STALLED_SECONDS: Final = 3.0
 """The longest time without a step while usage stands at memory.high below the limit."""
 CROWDED_SECONDS: Final = 8.0
@@ -168,7 +170,27 @@ COMPANY: Final = (
     Load("starved-1ms", ("burst", 20), "finishes", limit=24, request=4, cpu="10m"),
     Load("resized-down", ("slow", 72, 120), "finishes", limit=128, resized=80),
 )
-PLAIN: Final = (*ANONYMOUS, *GROWTH, *COMPANY, *SHARED, *FILES, *PINNED, *KERNEL)
+CYCLES: Final = (
+    Load("collected-heap", ("collected", 90, 5), "finishes"),
+    Load("sawtooth", ("sawtooth", 74, 6), "goes on"),
+    Load("prefork", ("prefork", 60, 8), "goes on"),
+    Load("behind-a-mutex", ("serial", 90, 12), "finishes"),
+    Load("userfault", ("userfault", 90), "finishes"),
+    Load("mergeable", ("mergeable", 90), "finishes"),
+    Load("signals", ("signals", 90), "finishes"),
+    Load("fsync-storm", ("fsyncs", 60, 8), "untouched"),
+    Load("grows-beside-fsyncs", ("fsyncs-beside", 85, 4), "finishes"),
+    Load("direct-reader", ("direct", 85, 60), "goes on"),
+    Load("nested-memory", ("nested-memory", 90), "finishes"),
+    Load("own-high", ("nested-memory", 60, 40), "left alone"),
+)
+HELD: Final = (
+    Load("bpf-maps", ("bpf-maps", 90), "ends", capable=True),
+    Load("inotify", ("watches", 12, 10), "ends", limit=24),
+    Load("zombies", ("zombies", 1200), "ends", limit=24),
+    Load("locks", ("locks", 200, 20), "ends", limit=24),
+)
+PLAIN: Final = (*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL)
 """Loads that any variant is tried with, four at a time."""
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
@@ -197,6 +219,13 @@ SLOW_DISK: Final = (
     Load("grows-on-slow-disk", ("mixture", 20, 85), "finishes"),
 )
 """Tasks that wait for a disk: the kernel counts that as waiting for memory where pages come back."""
+SLOW_WRITES: Final = (
+    Load("slow-writer", ("writer", 150), "untouched"),
+    # how long one waits for the disk is the disk's
+    Load("slow-fsyncs", ("fsyncs", 60, 8), "left alone"),
+    Load("grows-beside-slow-writes", ("fsyncs-beside", 85, 4), "finishes"),
+)
+"""Dirty pages that leave memory no faster than the disk takes them."""
 
 # Among the neighbours of a hog.
 QUIET: Final = (
@@ -217,8 +246,8 @@ def _hog(
 @dataclass(frozen=True)
 class Scene:
     """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
-    all the time. ``swap``: its kind as of ``swaps.swap``, and MiB. ``disk``: KiB a second that all pods
-    together may read from the root's disk; 0: as it is. ``killed_after``: seconds after which the
+    all the time. ``swap``: its kind as of ``swaps.swap``, and MiB. ``disk``: a limit of ``io.max`` for
+    all pods together on the root's disk; empty: as it is. ``killed_after``: seconds after which the
     agent is killed and begun again, each from the time before."""
 
     name: str
@@ -229,7 +258,7 @@ class Scene:
     bound: float = STALLED_SECONDS
     seconds: int = 45
     swap: tuple[str, int] = ("", 0)
-    disk: int = 0
+    disk: str = ""
     driver: str = "cgroupfs"
     guard: str = "act"
     killed_after: tuple[float, ...] = ()
@@ -247,6 +276,8 @@ SWAPPING: Final = ("--fail-swap-on=false", "--memory-swap-behavior=LimitedSwap")
 SWAP: Final = 768
 """MiB: the walker's share by its request is 74 on a guest of 1973, and it needs 40. Of 512 it is 49: the
 kernel killed it at its own limits, and nobody had decided anything."""
+DISK_SWAP: Final = 448
+"""MiB that a guest's disk has free; the walker's share of that is 43."""
 _SHARED_HOG = _hog("hog-shared", "shared-hog", 1500)
 HOGS: Final = {
     "MAP_SHARED": _SHARED_HOG,
@@ -264,6 +295,14 @@ AGAIN: Final = (
 )
 _WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
 _SWAPPER = Load("swap-at-high", ("walker", 110), "untouched", limit=400, request=390, high="80Mi")
+_ON_DISK: Final = (replace(_WALKER, words=("walker", 212)), _SWAPPER)
+_SWAPPED: Final = (
+    Load("volume-walker", ("volume-walker", 110), "untouched", 400, 390, "80Mi", volume=True),
+    Load("noise-walker", ("noise-walker", 110), "untouched", limit=400, request=390, high="80Mi"),
+    Load("heap-in-swap", ("collected", 110, 6), "finishes", limit=400, request=390, high="80Mi"),
+    Load("prefork-in-swap", ("prefork", 70, 8), "untouched", limit=400, request=390, high="80Mi"),
+)
+"""What goes to swap beside plain anonymous memory, and pages that nothing compresses."""
 FORMS: Final = {
     "1.22": ("--memory-qos", "1.22"),
     "qoslet 0.8": ("--memory-qos", "qoslet", "--memory-throttling-factor", "0.8"),
@@ -300,7 +339,8 @@ SCENES: Final = (
     ),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     Scene("fifty stalls", FIFTY, FORMS["1.22"], at_once=50, bound=CROWDED_SECONDS, seconds=150),
-    Scene("slow disk", SLOW_DISK, FORMS["1.22"], at_once=3, disk=1500, seconds=60),
+    Scene("slow disk", SLOW_DISK, FORMS["1.22"], at_once=3, disk="rbps=1536000", seconds=60),
+    Scene("slow writes", SLOW_WRITES, FORMS["1.22"], at_once=3, disk="wbps=1536000", seconds=60),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
     *(
         Scene(
@@ -322,8 +362,11 @@ SCENES: Final = (
     *(Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90) for name, hog in HOGS.items()),
     Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=120),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
-    Scene("swap, file", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("file", SWAP)),
-    Scene("swap, zswap", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zswap", SWAP)),
+    Scene("swap, zram, other loads", _SWAPPED, (*NODE, *SWAPPING), at_once=4, swap=("zram", SWAP)),
+    *(
+        Scene(f"swap, {kind}", _ON_DISK, (*NODE, *SWAPPING), at_once=2, swap=(kind, DISK_SWAP))
+        for kind in ("file", "zswap")
+    ),
     Scene(
         "swap, zram, guard off",
         (_WALKER, _SWAPPER),

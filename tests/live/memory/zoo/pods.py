@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.live.memory.zoo.loads import Load
 
-CAPABLE = {"add": ["IPC_LOCK", "SYS_RESOURCE", "NET_ADMIN"]}
-"""For locked memory, and pipes and sockets beyond a user's share."""
+CAPABLE = {"add": ["IPC_LOCK", "SYS_RESOURCE", "NET_ADMIN", "BPF"]}
+"""For locked memory, pipes and sockets beyond a user's share, and maps of BPF."""
 
 
 def manifest(load: Load, program: str, progress: str) -> str:

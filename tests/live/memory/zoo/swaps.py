@@ -13,6 +13,11 @@ ZSWAP = Path("/sys/module/zswap/parameters/enabled")
 MIB = 1 << 20
 
 
+def lacks(kind: str) -> bool:
+    """Whether this kernel was built without a kind of swap."""
+    return kind == "zswap" and not ZSWAP.exists()
+
+
 @contextmanager
 def swap(kind: str, amount: int) -> Iterator[None]:
     """``zram``, ``file`` or ``zswap`` (before a file) of so many MiB; no swap for an empty kind."""
@@ -48,10 +53,10 @@ def _file(amount: int) -> Path:
     return FILE
 
 
-def slow_disk(root: str, rate: int) -> None:
-    """Let all below a cgroup read so many KiB a second from the disk of ``/var/tmp``."""
+def slow_disk(root: str, limit: str) -> None:
+    """Let all below a cgroup use the disk of ``/var/tmp`` within a limit, as ``io.max`` takes it."""
     top = Path("/sys/fs/cgroup")
     (top / "cgroup.subtree_control").write_text("+io")
     disk = os.stat("/var/tmp").st_dev
-    line = f"{os.major(disk)}:{os.minor(disk)} rbps={rate << 10}"
+    line = f"{os.major(disk)}:{os.minor(disk)} {limit}"
     (top / root.strip("/") / "io.max").write_text(line)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static struct progress *mine;
-static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel};
+static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel, cycles, held};
 
 uint64_t now(void)
 {

@@ -25,7 +25,7 @@ struct load {
     void (*run)(size_t amount, size_t more);
 };
 
-extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[];
+extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[], cycles[], held[];
 
 uint64_t now(void);
 void nap(unsigned milliseconds);
