@@ -53,6 +53,10 @@ def test_a_unit_is_reset_by_systemd_too() -> None:
     )
     # systemd has no property for it
     assert resets(row, "hugetlb.2MB.max", unit=True) == "nothing resets it"
+    group = "memory.oom.group"
+    said = resets(writer_of("container", group), group, unit=True)
+    assert "systemd writes 0 with the next property of the unit" in said
+    assert "systemd" not in resets(writer_of("container", group), group)
 
 
 def test_no_row_hides_another() -> None:

@@ -164,6 +164,11 @@ class Fake:
         self.units[unit].update(given)
         if fault != "ignore":
             asyncio.get_running_loop().call_soon(self.write, unit, given)
+        above = self.units[unit]["path"].rpartition("/")[0]
+        for other, row in self.units.items() if fault == "reloaded" else ():
+            # as after a daemon-reload: the units beside it get all of their values, too
+            if other != unit and row.get("path", "").rpartition("/")[0] == above:
+                asyncio.get_running_loop().call_soon(self.write, other, {})
         return Message.new_method_return(message)
 
     def write(self, unit: str, given: dict[str, Any]) -> None:

@@ -305,6 +305,23 @@ def test_memory_oom_group_of_somebody_elses_scope_is_written_to_its_file(bench: 
     assert bench.text(scope, "memory.oom.group") == "0"
 
 
+def test_memory_oom_group_of_scopes_beside_stays_as_it_was(bench: Bench) -> None:
+    # seen beside a kubelet: a release after a daemon-reload, which set a property of one container
+    call = ("StartTransientUnit", "ssa(sv)a(sa(sv))")
+    tell(bench, *call, "system.slice", "replace", [], [])
+    had = {"cri-1.scope": "1", "cri-2.scope": "1", "cri-3.scope": "0"}
+    for name, value in had.items():
+        tell(bench, *call, name, "replace", [["Slice", Variant("s", "system.slice")]], [])
+        (bench.folder / "cgroup" / OTHER[1:] / name / "memory.oom.group").write_text(f"{value}\n")
+    driver = bench.driver()
+    driver.others.add(f"{OTHER}/cri-1.scope")
+    bench.faults(SetUnitProperties=["reloaded"])
+    good(driver.perform(sets(f"{OTHER}/cri-1.scope", memory_max="8192")))
+    assert bench.text(f"{OTHER}/cri-1.scope", "memory.max") == "8192"
+    found = {name: bench.text(f"{OTHER}/{name}", "memory.oom.group") for name in had}
+    assert found == had
+
+
 def test_a_group_of_somebody_else_without_a_unit_is_refused(bench: Bench) -> None:
     (bench.folder / "cgroup" / OTHER[1:]).mkdir()
     driver = bench.driver()

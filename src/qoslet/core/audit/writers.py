@@ -20,7 +20,10 @@ _WRITERS = {
 }
 _ROOT = "a process with root's rights that wrote the file"
 _SYSTEMD = "systemd, with systemctl set-property or a drop-in of the unit"
-_OOM_POLICY = "systemd, which writes what the unit's OOMPolicy says with each property of the unit"
+_OOM_POLICY = (
+    "systemd, which writes what the unit's OOMPolicy says with each property of the unit, and after a"
+    " daemon-reload when a container beside it starts or gets a property"
+)
 
 
 class Ownership(Struct, frozen=True):

@@ -173,6 +173,12 @@ TABLE: tuple[FileWriter, ...] = (
 )  # fmt: skip
 """The first row that fits counts. Files that no row names are written by nobody."""
 
+_OOM_GROUP = (
+    "systemd writes 0 with the next property of the unit, and after a daemon-reload when a container"
+    " beside it starts or gets a property"
+)
+"""Of scopes with Delegate=, which containers are: their OOMPolicy is continue. Source: systemd core/scope.c,
+core/cgroup.c unit_add_family_to_cgroup_realize_queue; seen with 257."""
 _UNITS = (".slice", ".service", ".scope", ".socket", ".mount", ".swap")
 
 
@@ -208,6 +214,8 @@ def resets(row: FileWriter | None, file: str = "", unit: bool = False) -> str:
         sentences.append(f"{row.writer} resets it {row.reset}")
     if unit and (row is None or row.writer != "systemd") and property_of(file, "v2", NEWEST * 10):
         sentences.append("systemd resets it at the next daemon-reload or set-property of the unit")
+    if unit and file == "memory.oom.group":
+        sentences.append(_OOM_GROUP)
     return "; ".join(sentences) or "nothing resets it"
 
 

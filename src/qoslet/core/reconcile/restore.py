@@ -125,9 +125,7 @@ def restore(
         written += held
     else:
         refusals += held
-    # the weight 0 of an idle cgroup comes with cpu.idle, and cannot be written
-    restorable = [row for row in to_restore if (row.file, row.wanted) != ("cpu.weight", "0")]
-    steps = ordered(restorable, others)
+    steps = ordered(to_restore, others)
     steps += [Step("remove", path, why="made by us") for path in sorted(owned, key=_deepest)]
     restored = {(row.path, row.file): row.wanted or "" for row in to_restore}
     steps += _controls(journal, now, hierarchy, notes, restored)

@@ -25,6 +25,8 @@ _LISTS = ("cpuset.cpus", "cpuset.mems")
 _PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
 _IDLE = "cpu.idle"
+_WEIGHT_OF_IDLE = "cpu.weight", "0"
+"""What an idle cgroup reads; it comes with cpu.idle, and cannot be written."""
 _LEADING = (SWAP_TOTAL, _IDLE)
 """Files that others of the cgroup depend on: memory+swap may never be smaller than memory, and an idle
 cgroup takes no weight. Source: kernel/sched/fair.c sched_group_set_shares."""
@@ -54,7 +56,7 @@ def ordered(
     removals = _removals(differences, observed)
     gone = {step.path for step in removals}
     staying = [d.path for d in differences if d.verdict == "surplus" and d.path not in gone]
-    values = [d for d in differences if d.file]
+    values = [d for d in differences if d.file and (d.file, d.wanted) != _WEIGHT_OF_IDLE]
     lists = [d for d in values if d.file in _LISTS]
     steps = removals + _lists(lists, observed, gone) + _creates(differences, lists)
     values = [d for d in values if d.file not in _LISTS]

@@ -230,7 +230,7 @@ class UnitDriver(Cgroupfs):
         theirs = steps[0][1].path in self.others
         if not theirs or any(self._values.by_property(step) for _, step in steps):
             await self._need_unit(path, steps[0][1])
-        kept = self._values.oom_group(path) if theirs else None
+        kept = self._values.oom_groups(path) if theirs else {}
         told = False
         for run in runs(steps, self._values.by_property):
             if self._values.by_property(run[0][1]):
@@ -325,16 +325,16 @@ class UnitDriver(Cgroupfs):
         self._set(step, None)
         self._written.setdefault(path, {})[step.file] = step
 
-    async def _again(self, path: str, kept: str | None) -> None:
-        """Write again what systemd sets anew with every change although it has no property: what was
-        ``kept`` of another manager's cgroup."""
+    async def _again(self, path: str, kept: dict[str, str]) -> None:
+        """Write again what systemd sets anew although it has no property, and ``kept`` of others."""
         step = self._written.get(path, {}).get("memory.oom.group")
         if step is not None:
+            kept.pop(path, None)
+        if step is not None or kept:
             await self.units.bus.ping()
+            self._values.keep_oom_groups(kept)
+        if step is not None:
             self._set(step, None)
-        elif kept is not None:
-            await self.units.bus.ping()
-            self._values.keep_oom_group(path, kept)
 
     def _attach(self, path: str, pid: int) -> None:
         """Move a process into a scope, in systemd's own hierarchy, too."""

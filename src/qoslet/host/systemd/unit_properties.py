@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -55,21 +55,34 @@ class UnitProperties:
         since = unit_properties.OOM_POLICY_SINCE
         return scope and step.file == _OOM_GROUP and self._version >= since
 
-    def oom_group(self, path: str) -> str | None:
-        """What a group has in memory.oom.group; None where it has no such file."""
-        tree = self._layout.tree_of("memory")
-        try:
-            return None if tree is None else tree.read(path, _OOM_GROUP).strip()
-        except (CgroupError, OSError):
-            return None
+    def oom_groups(self, path: str) -> dict[str, str]:
+        """What a group and the scopes beside it have in memory.oom.group; nothing where there is no such
+        file."""
+        tree, above = self._layout.tree_of("memory"), parent(path)
+        if tree is None:
+            return {}
+        names: list[str] = []
+        with suppress(OSError):
+            directory = tree.directory(above)
+            try:
+                names = os.listdir(directory)
+            finally:
+                os.close(directory)
+        paths = {path, *(f"{above}/{name}" for name in names if name.endswith(".scope"))}
+        found = {one: self._read(one, _OOM_GROUP) for one in paths}
+        return {one: text.strip() for one, text in found.items() if text is not None}
 
-    def keep_oom_group(self, path: str, value: str) -> None:
-        """Write a group's memory.oom.group again, where systemd has set it otherwise: it writes that
-        of its OOMPolicy with every property. Source: systemd core/cgroup.c."""
+    def keep_oom_groups(self, values: Mapping[str, str]) -> None:
+        """Write memory.oom.group of groups again, where systemd has set it otherwise: with each property of
+        a unit it writes that of its OOMPolicy, after a daemon-reload for the units beside it, too. Source:
+        systemd core/cgroup.c; seen with 257."""
         tree = self._layout.tree_of("memory")
-        if tree is not None and self.oom_group(path) not in (value, None):
-            with suppress(CgroupError, OSError):
-                tree.write(path, _OOM_GROUP, value)
+        if tree is None:
+            return
+        for path, value in values.items():
+            if self._read(path, _OOM_GROUP) not in (value, None):
+                with suppress(CgroupError, OSError):
+                    tree.write(path, _OOM_GROUP, value)
 
     def properties(self, path: str, steps: Sequence[Step]) -> list[Signed]:
         """The properties of values of one group. Raises ``CgroupError`` for a value that is none."""
