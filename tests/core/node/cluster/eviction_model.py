@@ -124,7 +124,7 @@ class EvictionModel:
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             self.evicted.append(pod["metadata"]["uid"])
             self.grace.append(options["gracePeriodSeconds"])
-        return 201, json.dumps({"kind": "Status", "status": "Success"}).encode()
+        return 201, json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}).encode()
 
     def _lease(self, method: str, name: str, body: bytes) -> Answer:
         given: Any = json.loads(body) if body else {}

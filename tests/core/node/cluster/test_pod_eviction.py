@@ -33,7 +33,7 @@ def no_fault(call: Call) -> Reply | None:
 
 class Driver:
     """Drives one eviction with a clock of its own. ``lost`` says of which calls the server's answer is
-    lost after it has acted."""
+    lost after it has acted; ``instead`` comes in its place."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Driver:
         self.course = PodEviction(ask, "qoslet").course()
         self.began = self.wall = wall
         self.calls: list[Call] = []
+        self.instead = Reply(0, fault="lost")
         self.outcome: EvictionOutcome | None = None
         self.step: Call | Pause = next(self.course)
 
@@ -70,7 +71,7 @@ class Driver:
         if found is not None:
             return found
         code, body = self.model.answer(call.method, call.path, dict(call.query), call.body)
-        return Reply(0, fault="lost") if self.lost(call) else Reply(code, body)
+        return self.instead if self.lost(call) else Reply(code, body)
 
     def run(self) -> EvictionOutcome:
         while self.outcome is None:
@@ -102,6 +103,9 @@ def on(end: str, *replies: Reply) -> Fault:
 
 def refused(code: int, retry: float = 0.0) -> Reply:
     return Reply(code, status(code, "no"), retry)
+
+
+NOT_FOUND = Reply(404, status(404, "NotFound"))
 
 
 def test_a_pod_is_evicted_and_the_lease_stays() -> None:
@@ -149,12 +153,18 @@ def test_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("end", "reply", "result", "why"),
     [
-        ("/web-1", Reply(404), "gone", "the pod is gone"),
+        ("/web-1", NOT_FOUND, "gone", "the pod is gone"),
+        ("/web-1", Reply(404, b"<html>"), "refused", "as a proxy or another server does"),
         ("/web-1", refused(401), "refused", "401"),
         ("/web-1", Reply(200, b"<html>"), "refused", "not understood"),
         ("/pods", Reply(410), "evicted", ""),
         ("/leases", refused(409), "evicted", ""),
-        ("/eviction", refused(404), "gone", "the pod is gone"),
+        ("/leases", Reply(201, b"<html>"), "refused", "not understood"),
+        ("/leases", Reply(201, b'{"metadata":{},"spec":{"holderIdentity":"n9/x"}}'), "evicted", ""),
+        ("/qoslet-evict-101", Reply(404), "refused", "answers 404"),
+        ("/eviction", NOT_FOUND, "gone", "the pod is gone"),
+        ("/eviction", Reply(404, b"<html>"), "evicted", ""),
+        ("/eviction", Reply(200, b"<html>log in</html>"), "evicted", ""),
         ("/eviction", refused(409), "evicted", ""),
         ("/eviction", refused(500), "evicted", ""),
         ("/eviction", refused(503), "evicted", ""),
@@ -340,8 +350,28 @@ def test_after_a_crash_no_other_pod_of_the_workload_goes() -> None:
     assert "the agent of n1 has the Lease" in other.run().why
 
 
+LIES = (
+    *(Reply(code, b"<html>") for code in (200, 302, 404)),
+    *(refused(code) for code in (404, 409, 429, 500)),
+    Reply(0, fault="no answer in time"),
+)
+"""What proxies and broken servers say, whether the server has acted or not."""
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_after_the_eviction_is_no_second_eviction(lie: Reply) -> None:
+    model = web()
+    driver = Driver(model, request("web-1"), lost=lambda call: call.path.endswith("/eviction"))
+    driver.instead = lie
+    assert driver.run().result == "evicted"
+    assert (model.evicted, driver.evictions) == (["uid-web-1"], 1)
+
+
+@pytest.mark.parametrize("lies", [False, True])
 @pytest.mark.parametrize("replaces", [True, False])
-def test_agents_together_never_leave_a_workload_without_a_ready_pod(replaces: bool) -> None:
+def test_agents_together_never_leave_a_workload_without_a_ready_pod(
+    replaces: bool, lies: bool
+) -> None:
     evicted = 0
     for seed in range(60):
         chance = random.Random(seed)
@@ -366,6 +396,11 @@ def test_agents_together_never_leave_a_workload_without_a_ready_pod(replaces: bo
                 )
                 for name in model.pods
             ]
+            for one in drivers if lies else ():
+                one.instead = chance.choice(LIES)
+                one.fault = lambda call, chance=chance: (  # type: ignore[misc]
+                    chance.choice(LIES) if chance.random() < 0.1 else None
+                )
             while live := [one for one in drivers if one.outcome is None]:
                 # those whose clock is behind come first, as in time
                 first = min(one.wall for one in live)
@@ -383,7 +418,8 @@ def test_without_the_lease_they_would() -> None:
     drivers = [Driver(model, request(f"web-{number}")) for number in range(2)]
 
     def own_lease(call: Call) -> Reply | None:
-        return Reply(201) if "/leases" in call.path and call.method != "GET" else None
+        is_taken = "/leases" in call.path and call.method != "GET"
+        return Reply(201, call.body) if is_taken else None
 
     for one in drivers:
         one.fault = own_lease

@@ -95,6 +95,11 @@ class _Cause(Struct):
     reason: str = ""
 
 
+class _Kind(Struct):
+    kind: str
+    apiVersion: str  # noqa: N815
+
+
 class _Details(Struct):
     causes: list[_Cause] | None = None
     retryAfterSeconds: float = 0.0  # noqa: N815
@@ -113,6 +118,7 @@ _page = msgspec.json.Decoder(_List)
 _event = msgspec.json.Decoder(_Event)
 _pod = msgspec.json.Decoder(_Pod)
 _status = msgspec.json.Decoder(_Status)
+_kind = msgspec.json.Decoder(_Kind)
 _FAULTS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
@@ -155,6 +161,14 @@ def status_of(code: int, body: bytes, retry_seconds: float = 0.0) -> Status:
         found = Status()
     retry = max(retry_seconds, found.retry_seconds)
     return msgspec.structs.replace(found, code=code, retry_seconds=retry)
+
+
+def kind_of(body: bytes) -> str:
+    """The kind of the object in an answer; empty where there is none: a proxy has answered."""
+    try:
+        return _kind.decode(body).kind
+    except _FAULTS:
+        return ""
 
 
 def refusal(status: Status) -> str:

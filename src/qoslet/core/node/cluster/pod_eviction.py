@@ -2,7 +2,8 @@
 
 No input, no output and no clock: whoever drives it sends the requests and waits. Every request may
 be lost, and the process may end anywhere: an Eviction names the UID, so that no other pod is ever
-evicted, and each attempt begins with a look whether the pod is being deleted already.
+evicted, and each attempt begins with a look whether the pod is being deleted already. What answers
+may be a proxy: a success counts with the object that it is about, a 404 with its reason.
 
 Source: Kubernetes "API-initiated eviction" (200, 429, 500).
 """
@@ -31,7 +32,7 @@ from qoslet.core.node.cluster.eviction_rules import (
     selector_of,
     workload_of,
 )
-from qoslet.core.node.cluster.messages import Malformed, refusal, status_of
+from qoslet.core.node.cluster.messages import Malformed, kind_of, refusal, status_of
 
 DEADLINE_SECONDS = 30.0
 """How long an eviction is tried."""
@@ -152,7 +153,7 @@ class PodEviction:
     def _look(self) -> Generator[Call | Pause, Reply, ApiPod | _Step]:
         """The pod as it is now."""
         reply = yield from self._send(Call("GET", self._ask.path))
-        if reply.code == 404:
+        if _is_not_found(reply):
             return EvictionOutcome("gone", "the pod is gone")
         if reply.code != 200:
             return _failed(reply, "get pods")
@@ -169,7 +170,7 @@ class PodEviction:
     def _take(self, workload: PodWorkload) -> _Steps:
         """The Lease of a workload; None where it is ours."""
         reply = yield from self._send(Call("GET", f"{self._leases}/{workload.lease}"))
-        if reply.code == 404:
+        if _is_not_found(reply):
             call = Call("POST", self._leases, self._lease(workload, self._ask.holder))
         elif reply.code == 200:
             lease = lease_of(reply.body)
@@ -182,6 +183,8 @@ class PodEviction:
             return _failed(reply, "get leases")
         reply = yield from self._send(call)
         if reply.code in (200, 201):
+            if lease_of(reply.body).spec.holder != self._ask.holder:
+                return _Again(f"the Lease {workload.lease} is not taken")
             self._held = workload
             return None
         if reply.code == 409:
@@ -221,18 +224,23 @@ class PodEviction:
             return _Again("the API server answers too late")
         body = eviction_body(self._ask, self._grace)
         reply = yield from self._send(Call("POST", f"{self._ask.path}/eviction", body))
-        if reply.code in (200, 201, 202):
+        is_api = bool(kind_of(reply.body))
+        if reply.code in (200, 201, 202) and is_api:
             return EvictionOutcome("evicted", "")
-        self._is_unknown = self._is_unknown or not reply.code
+        self._is_unknown = self._is_unknown or not is_api
         step = _failed(reply, "create pods/eviction")
-        if reply.code == 404:
+        if _is_not_found(reply):
             return EvictionOutcome("gone", "the pod is gone")
-        if reply.code == 409 or (isinstance(step, _Again) and reply.code not in (403, 429)):
-            # it may have been taken, or the name may be another pod's: the pod itself tells
-            seen = yield from self._look()
-            why = step.why if reply.code else f"no answer to the eviction: {step.why}"
-            return seen if isinstance(seen, EvictionOutcome) else _Again(why)
-        return step
+        if is_api and reply.code in (403, 429):
+            return step
+        # it may have been taken, or the name may be another pod's: the pod itself tells
+        seen = yield from self._look()
+        if isinstance(seen, EvictionOutcome):
+            return seen
+        if is_api and isinstance(step, EvictionOutcome):
+            return step
+        why = step.why if reply.code else f"no answer to the eviction: {step.why}"
+        return _Again(why, step.seconds if isinstance(step, _Again) else 0.0)
 
     def _release(self, workload: PodWorkload) -> Generator[Call | Pause, Reply, list[str]]:
         """Give the Lease back, so that the next agent need not wait for its end."""
@@ -275,6 +283,11 @@ class PodEviction:
 
     def _note(self, reply: Reply) -> None:
         self._left, self._wall = reply.left, reply.wall
+
+
+def _is_not_found(reply: Reply) -> bool:
+    """Whether the API server itself says that there is no such object."""
+    return reply.code == 404 and status_of(404, reply.body).reason == "NotFound"
 
 
 def _failed(reply: Reply, right: str) -> _Step:
