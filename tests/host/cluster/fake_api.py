@@ -31,7 +31,8 @@ SIGNED, LOCAL = CERTIFICATES / "signed.pem", DATA / "cluster" / "local.pem"
 class FakeApi:
     """``model`` may be changed under ``lock``. Of ``faults`` each request takes one: a status, or
     ``reset``, ``half``, ``slow``, ``silent``, ``early``, ``garbage``, ``mute`` (a watch that tells
-    nothing), ``lost`` (done, and no answer);
+    nothing), ``lost`` (done, and no answer), ``done CODE`` (done, and this status), ``html`` (the page
+    of a proxy with 200), ``bookmark`` (one comes first on a watch);
     ``requests`` are the path and query of each, with their ``methods`` and ``headers``; ``patches`` the
     kind and the body of patches. With ``evictions`` that answers what is no list or watch of all pods.
     Its clock is ``ahead_seconds`` ahead."""
@@ -51,6 +52,7 @@ class FakeApi:
         self.epoch = 0
         self.pages: dict[str, bytes] = {}
         self.stopping = False
+        self.host = "127.0.0.1"
         self.port = 0
 
     def change(self, act: Callable[[ApiModel], object]) -> None:
@@ -78,7 +80,7 @@ class FakeApi:
         given = {"tokenFile": str(token_file)} if token_file is not None else {"token": self.token}
         user = given if user is None else user
         named = {
-            "server": f"https://127.0.0.1:{self.port}",
+            "server": f"https://{self.host}:{self.port}",
             "certificate-authority": str(CERTIFICATES / "ca.pem"),
             "tls-server-name": "n1",
             **cluster,
@@ -123,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
             fault = 401
         if isinstance(fault, int):
             self._answer(fault, status(fault, "no"), api.retry_after)
+        elif fault == "html":
+            self._answer(200, b"<html>log in</html>")
         elif fault == "reset":
             self._reset()
         elif fault == "silent":
@@ -137,6 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
                 code, body = api.evictions.answer(self.command, parts.path, query, body)
             if fault == "lost":
                 self._reset()
+            elif fault.startswith("done "):
+                code = int(fault.removeprefix("done "))
+                self._answer(code, status(code, "no"), api.retry_after)
             else:
                 self._answer(code, body, fault=fault)
         elif "watch" in query:
@@ -165,6 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if retry:
             self.send_header("Retry-After", retry)
+        if 300 <= code < 400:
+            self.send_header("Location", f"https://127.0.0.1:{self.api.port}/elsewhere")
         self.end_headers()
         if fault == "half":
             self.wfile.write(body[: len(body) // 2])
@@ -183,6 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         api, sent = self.api, 0
         epoch = api.epoch
+        if fault == "bookmark":
+            seen = {"metadata": {"resourceVersion": query["resourceVersion"]}}
+            self._chunk(json.dumps({"type": "BOOKMARK", "object": seen}).encode() + b"\n")
         while not api.stopping and epoch == api.epoch:
             with api.lock:
                 # without the bookmark of the end of what there is
@@ -223,12 +235,19 @@ class _Server(ThreadingHTTPServer):
         """A client that left is no fault."""
 
 
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
 @contextmanager
-def fake_api(model: ApiModel | None = None, certificate: Path = SIGNED) -> Iterator[FakeApi]:
+def fake_api(
+    model: ApiModel | None = None, certificate: Path = SIGNED, *, ipv6: bool = False
+) -> Iterator[FakeApi]:
     """A server with TLS that runs while the context does."""
     api = FakeApi(model or ApiModel())
     handler = type("Handler", (_Handler,), {"api": api})
-    server = _Server(("127.0.0.1", 0), handler)
+    server = _Server6(("::1", 0), handler) if ipv6 else _Server(("127.0.0.1", 0), handler)
+    api.host = "[::1]" if ipv6 else "127.0.0.1"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, CERTIFICATES / "key.pem")
     server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -113,6 +114,12 @@ def test_pods_come_change_and_go(api: FakeApi, follow: Callable[..., FollowedPod
         ("", "", "", "reset", "silent", 500),
         ("", "", "", 410),
         ("", "", "", "half", 410, "half", "reset"),
+        ("", 410, "", 410, "", "", 410),
+        ("html", "", "html"),
+        ("", "", "", "html", "html"),
+        (302, "", 307),
+        ("", "", "", 302),
+        ("", "", "", "bookmark"),
     ],
 )
 def test_faults(
@@ -139,6 +146,7 @@ def test_faults(
     api.change(lambda model: model.put("last"))
     until(lambda: is_right(pods, api))
     assert min(seen) == 5, "the set never shrank"
+    assert {path for path, _ in api.requests} == {"/api/v1/pods"}, "no redirect is followed"
     until(lambda: pods.state().fault == "")
 
 
@@ -248,6 +256,34 @@ def test_an_account_in_a_pod(
         else:
             until(lambda: "certificate" in pods.state().fault.lower())
             assert served.requests == [], "nothing is sent to who cannot show a certificate"
+        pods.close()
+
+
+@pytest.mark.parametrize("in_pod", [False, True])
+def test_a_server_with_an_address_of_ipv6(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_pod: bool
+) -> None:
+    model = ApiModel()
+    model.put("a")
+    with fake_api(model, LOCAL, ipv6=True) as served:
+        named: dict[str, Any] = {
+            "certificate-authority": str(LOCAL),
+            "tls-server-name": "127.0.0.1",
+        }
+        access = ClusterAccess(str(served.kubeconfig(tmp_path, **named)))
+        if in_pod:
+            (tmp_path / "token").write_text("first")
+            (tmp_path / "ca.crt").write_bytes(LOCAL.read_bytes())
+            monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "::1")
+            monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(served.port))
+            monkeypatch.setenv("HOME", str(tmp_path))
+            access = ClusterAccess(account=str(tmp_path))
+        pods = FollowedPods(OWN, lambda: open_session(access), lists=LISTS, wait_scale=0.01)
+        pods.start()
+        if in_pod:
+            until(lambda: "certificate" in pods.state().fault, 5)
+        else:
+            until(lambda: is_right(pods, served))
         pods.close()
 
 

@@ -154,6 +154,24 @@ def test_an_answer_that_is_lost_after_the_eviction_is_not_asked_for_again(
     assert evictions(api) == 1
 
 
+@pytest.mark.parametrize("fault", ["done 404", "done 409", "done 429", "done 500", "done 503"])
+def test_an_answer_that_lies_about_what_was_done(api: FakeApi, evict: Evict, fault: str) -> None:
+    api.faults += ["", "", "", "", fault]
+    assert evict().result == "evicted"
+    assert model_of(api).evicted == ["uid-web-1"]
+    assert evictions(api) <= 2
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_page_of_a_proxy_is_no_answer(api: FakeApi, evict: Evict, number: int) -> None:
+    api.faults += [""] * number + ["html"]
+    outcome = evict()
+    assert model_of(api).evicted == (["uid-web-1"] if number == 4 else [])
+    assert outcome.result == ("evicted" if number == 4 else "refused")
+    api.faults.clear()
+    assert evict().result == "evicted", "what could not be read is tried again later"
+
+
 def test_a_pod_that_is_gone_and_one_that_is_another(api: FakeApi, evict: Evict) -> None:
     assert evict("none").why == "the pod is gone"
     assert evict(uid="older").why == "another pod has its name by now"
