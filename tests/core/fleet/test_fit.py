@@ -211,6 +211,19 @@ def test_a_configuration_decides_about_all_but_devices() -> None:
     ]
 
 
+@pytest.mark.parametrize(("per_core", "count"), [(0, 5), (1, 4), (2, 5)])
+def test_pods_per_core_bounds_pods_below_max_pods(per_core: int, count: int) -> None:
+    """The kubelet reports the lower of both."""
+    kubelet = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "maxPods": 5,
+        "podsPerCore": per_core,
+    }
+    spec = {"containers": [{"name": "c", "image": "x"}]}
+    assert fits([node("n", cpu="4")], spec, kubelet=kubelet) == [(count, "pods")]
+
+
 TAINTS: list[tuple[list[Json], Json, str, tuple[int, str]]] = [
     ([{"key": "gpu", "value": "a", "effect": "NoSchedule"}], {}, "Pod", (0, "taints")),
     ([{"key": "gpu", "effect": "PreferNoSchedule"}], {}, "Pod", (8, "cpu")),

@@ -15,7 +15,7 @@ from msgspec import Struct, ValidationError, convert
 from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.outcome import Amounts, NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow, Taint
-from qoslet.core.node.node import Node
+from qoslet.core.node.node import Node, pods_limit
 from qoslet.core.resources.admission import supports_os
 from qoslet.errors import BadInput
 
@@ -197,8 +197,10 @@ def schedulable(planner: NodePlanner) -> Amounts:
     devices = {name: amount for name, amount in reported.items() if "/" in name}
     whole = bool(reported) and not (node.kubelet_given or _is_flag(node, _RESERVING))
     left = reported if whole else {**planner.allocatable, **devices}
-    known = "pods" in reported and not (node.kubelet_given or _is_flag(node, ("maxPods",)))
-    return {**left, "pods": reported["pods"] if known else node.kubelet.max_pods}
+    known = "pods" in reported and not (
+        node.kubelet_given or _is_flag(node, ("maxPods", "podsPerCore"))
+    )
+    return {**left, "pods": reported["pods"] if known else pods_limit(node)}
 
 
 _RESERVING = ("kubeReserved", "systemReserved", "evictionHard", "reservedSystemCPUs")

@@ -94,6 +94,7 @@ def _without_amounts(policy: NodePolicy) -> str:
         system_reserved={},
         eviction_hard={},
         max_pods=0,
+        pods_per_core=0,
     )
     bare = replace(node, capacity={}, kubelet=kubelet, kubelet_given=False, status_allocatable={})
     return node_key(bare)

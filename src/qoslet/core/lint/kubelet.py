@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qoslet.core.lint.rule import LintPlace, NodeSubject, Text, node_rule
-from qoslet.core.node.node import Kubelet
+from qoslet.core.node.node import Kubelet, pods_limit
 from qoslet.core.quantity import ZERO, canonical, from_int
 
 _USUAL_PERIOD = 100_000
@@ -44,10 +44,11 @@ def no_pids_limit(subject: NodeSubject) -> Iterator[LintPlace]:
 )
 def pids_overcommitted(subject: NodeSubject) -> Iterator[LintPlace]:
     """podPidsLimit times maxPods above the capacity."""
-    kubelet, capacity = _kubelet(subject), subject.policy.node.capacity.get("pid", ZERO).value
-    most = kubelet.pod_pids_limit * kubelet.max_pods
+    node = subject.policy.node
+    pods, capacity = pods_limit(node), node.capacity.get("pid", ZERO).value
+    most = _kubelet(subject).pod_pids_limit * pods
     if 0 < capacity < most:
-        text = f"{kubelet.max_pods} pods may have {most} processes, the node {capacity}"
+        text = f"{pods} pods may have {most} processes, the node {capacity}"
         yield LintPlace("podPidsLimit", text)
 
 

@@ -106,6 +106,8 @@ class Kubelet(Struct, frozen=True):
     fail_cgroup_v1: bool = True
     fail_swap_on: bool = True
     max_pods: int = 110
+    pods_per_core: int = 0
+    """0: no limit."""
     container_log_max_size: int = 10 << 20
     container_log_max_files: int = 5
     seccomp_default: bool = False
@@ -190,6 +192,14 @@ def seccomp_default(node: Node) -> bool:
     given = node.given_gate("SeccompDefault")
     default = feature_gates.default("SeccompDefault", node.profile.minor)
     return default if given is None else given
+
+
+def pods_limit(node: Node) -> int:
+    """How many pods the kubelet takes. Source: kubelet nodestatus MachineInfo (podsPerCore)."""
+    kubelet = node.kubelet
+    if kubelet.pods_per_core <= 0 or "cpu" not in node.capacity:
+        return kubelet.max_pods
+    return min(kubelet.max_pods, node.capacity["cpu"].milli // 1000 * kubelet.pods_per_core)
 
 
 def reserved(node: Node) -> Quantities:

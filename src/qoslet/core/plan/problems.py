@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from qoslet.core.api.pod import Pod, QosClass
-from qoslet.core.node.node import allocatable
+from qoslet.core.node.node import Node, allocatable, pods_limit
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import canonical, from_int, from_milli
@@ -17,6 +17,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import size_of_resource
 
+_MIB = 1 << 20
 _OS_FIELD = 24
 """The first minor whose API server keeps spec.os by default: gate IdentifyPodOS, beta in 1.24."""
 
@@ -54,7 +55,20 @@ def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
 
 
 def _text(name: str, amount: int) -> str:
-    return canonical(from_milli(amount) if name == "cpu" else from_int(amount, "BinarySI"))
+    """For people: bytes that are no whole number of MiB are rounded, so that two sums compare."""
+    if name == "cpu":
+        return canonical(from_milli(amount))
+    if amount > _MIB and amount % _MIB:
+        return f"{amount / _MIB:.1f}Mi"
+    return canonical(from_int(amount, "BinarySI"))
+
+
+def _pods_limit(node: Node) -> tuple[str, str]:
+    """The field that bounds the pods of a node, and its value."""
+    limit, kubelet = pods_limit(node), node.kubelet
+    if limit == kubelet.max_pods:
+        return "maxPods", str(limit)
+    return "podsPerCore", f"{kubelet.pods_per_core} on {node.capacity['cpu'].milli // 1000} CPUs"
 
 
 def _by_whom(name: str, parts: Sequence[Part], total: int) -> str:
@@ -89,13 +103,10 @@ def room_problems(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> I
                 f"{_by_whom(name, largest.of(name), asked)}",
                 "the scheduler would not place all of them, and the kubelet rejects pods that do not fit",
             )
-    if totals.pods > policy.node.kubelet.max_pods:
-        yield _row(
-            "warning",
-            node,
-            f"{totals.pods} pods exceed maxPods {policy.node.kubelet.max_pods}",
-            "raise maxPods or move pods",
-        )
+    if totals.pods > pods_limit(policy.node):
+        field, limit = _pods_limit(policy.node)
+        text = f"{totals.pods} pods exceed {field} {limit}"
+        yield _row("warning", node, text, f"raise {field} or move pods")
     limits, room = totals.memory_limits, 0
     if "memory" in policy.enforced:
         room = policy.enforced["memory"].value

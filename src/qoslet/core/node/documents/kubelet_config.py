@@ -137,6 +137,7 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "failCgroupV1": ("fail_cgroup_v1", read.boolean),
     "failSwapOn": ("fail_swap_on", read.boolean),
     "maxPods": ("max_pods", _count),
+    "podsPerCore": ("pods_per_core", _count),
     "containerLogMaxSize": ("container_log_max_size", read.size),
     "containerLogMaxFiles": ("container_log_max_files", _files),
 }
