@@ -157,6 +157,14 @@ def test_configuration_of_nodes_by_label(tmp_path: Path) -> None:
     assert nodes["node-1"]["allocatable"]["cpu"] == "8"
 
 
+def test_a_configuration_for_labels_of_no_node_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    text = text_of([node("node-0")])
+    found = fleet(tmp_path, "-", "--node-with", "pool=gpus", "kubelet.yaml", stdin=text)
+    (row,) = [one for one in found["problems"] if one["where"].startswith("--node-with")]
+    assert (row["severity"], row["where"]) == ("warning", "--node-with pool=gpus kubelet.yaml")
+
+
 def test_configuration_as_kubeadm_keeps_it(tmp_path: Path) -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubelet": KUBELET}}
     (tmp_path / "cm.json").write_text(json.dumps(config))

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qoslet.app.cluster_access import cluster_access
 from qoslet.app.fleet.inputs import Configured, configured, fit_of, read_bundle, yaml_texts
+from qoslet.core.api.input.label_selector import label_selector
 from qoslet.core.fleet.cluster import Cluster
 from qoslet.core.fleet.plan import Fleet, FleetPlanner, NodeResult, fleet_of
 from qoslet.core.fleet.read import BatchReader, Rows
@@ -51,8 +52,19 @@ def plan_fleet(
     _read(cluster, _Input(files, progress, access), args, chosen, jobs)
     if not cluster.nodes:
         raise _nothing(cluster, files)
+    _tell_unused(cluster, args.node_with)
     results = _planned(cluster, chosen, jobs, fit, progress)
     return fleet_of(cluster, results, fit)
+
+
+def _tell_unused(cluster: Cluster, node_with: Sequence[tuple[str, str]]) -> None:
+    """A row for each configuration that is for no node."""
+    for text, path in node_with:
+        selector = label_selector(text)
+        if not any(selector.matches(row.labels) for row in cluster.nodes.values()):
+            where, message = f"--node-with {text} {path}", "no node has these labels"
+            hint = "kubectl get nodes --show-labels lists them"
+            cluster.problems.add(Problem("warning", where, message, hint))
 
 
 def _nothing(cluster: Cluster, files: Sequence[str]) -> BadInputs:
