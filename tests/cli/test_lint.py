@@ -97,6 +97,7 @@ def test_a_node_is_looked_at_once_for_all_variants(tmp_path: Path) -> None:
         ("QL005", ["QL000", "QL005", "QL022"], 1),
         ("QL005:", ["QL000", "QL005", "QL022"], 1),
         ("QL999: why", ["QL000", "QL005", "QL022"], 1),
+        ("QL000: why", ["QL000", "QL005", "QL022"], 1),
         ("all: of it", ["QL000", "QL005", "QL022"], 1),
         ("", ["QL005", "QL022"], 1),
     ],
@@ -108,6 +109,25 @@ def test_a_finding_is_suppressed_with_a_reason(
     found = findings(tmp_path, "web.yaml", code=code)
     assert ids(found) == left
     assert {"QL005", "QL022"} <= {one["id"] for one in found}
+
+
+def test_the_rule_about_suppressions_is_explained_and_can_be_switched_off(tmp_path: Path) -> None:
+    done = run("lint", "--explain", "QL000", folder=tmp_path)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "QL000")
+    (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005"')
+    (tmp_path / "lint.yaml").write_text("kind: LintConfiguration\nseverities: {QL000: off}\n")
+    found = findings(tmp_path, "web.yaml", "--config", "lint.yaml", code=1)
+    assert ids(found) == ["QL005", "QL022"]
+
+
+def test_a_kubelet_configuration_among_the_pods_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % "")
+    kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    (tmp_path / "kubelet.yaml").write_text(kubelet)
+    done = run("lint", ".", "-o", "json", folder=tmp_path)
+    assert "kubelet.yaml: " in done.stderr
+    assert "--node" in done.stderr
+    assert run("lint", ".", "--node", "kubelet.yaml", folder=tmp_path).stderr == ""
 
 
 def test_an_annotation_beside_the_template_is_no_suppression(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from qoslet.core.lint.rule import rules
 from qoslet.core.node.documents.sources import OWN_API
 from qoslet.core.node.flags import flags_of
 from qoslet.core.plan.plan import plan
+from qoslet.core.problem import ProblemCode
 from qoslet.errors import BadInput, BadInputs, FaultCode
 from qoslet.host.files.manifest_names import manifest_files
 from qoslet.host.files.manifests import load, values_of
 from qoslet.host.files.node import load_node
+from qoslet.render.text.problems import print_problems
 
 if TYPE_CHECKING:
     import argparse
@@ -54,6 +56,9 @@ def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
     if not parts and not is_configured(node):
         where, hint = f"--node {args.node[0]}", "give a KubeletConfiguration, or pods with -f"
         raise BadInput("does not say how a kubelet is configured", where=where, hint=hint)
+    if not args.node:
+        rows = (row for part in parts for row in part.problems)
+        print_problems(row for row in rows if row.code is ProblemCode.NODE_AMONG_PODS)
     reports = [
         lint(plan(pods, node), documents, node=", ".join(args.node), severities=severities)
         for pods, documents in [(part.pods, part.raw) for part in parts] or [([], {})]

@@ -59,6 +59,11 @@ def _nodes(fires: str, quiet: str, **flags: str) -> Example:
     return Example(_kubelet(fires), _kubelet(quiet), flags, is_node=True)
 
 
+def _ignoring(text: str) -> str:
+    annotations = f'metadata: {{name: web, annotations: {{qoslet.dev/lint-ignore: "{text}"}}}}'
+    return _pod("resources: {}").replace("metadata: {name: web}", annotations)
+
+
 def _two(first: str, second: str) -> str:
     return _pod(
         f"resources: {{{first}}}",
@@ -75,6 +80,7 @@ _HUGE = 'requests: {cpu: "1", memory: 1Gi}, limits: {hugepages-2Mi: 64Mi, cpu: "
 _WINDOWS = "os: {name: windows}"
 
 EXAMPLES: Mapping[str, Example] = {
+    "QL000": Example(_ignoring("QL022"), _ignoring("QL022: it is small")),
     "QL001": _pods("limits: {cpu: 5m}", "limits: {cpu: 10m}"),
     "QL002": _pods("requests: {cpu: 2m}", "requests: {cpu: 500m}"),
     "QL003": _pods("limits: {cpu: 50m}", "limits: {cpu: 500m}"),

@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import LINT_IGNORE
 from qoslet.core.api.pod import Pod
-from qoslet.core.lint.rule import LintPlace, LintRule, NodeSubject, PodSubject, rules
+from qoslet.core.lint.rule import (
+    SUPPRESSION,
+    LintPlace,
+    LintRule,
+    NodeSubject,
+    PodSubject,
+    rules,
+)
 from qoslet.core.node.node import Node
 from qoslet.core.plan.effective_memory import standings
 from qoslet.core.problem import Severity
@@ -19,9 +26,6 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.node_policy import node_policy
 
 Level = Literal["error", "warning", "info", "off"]
-
-SUPPRESSION = "QL000"
-"""The id of findings about suppressions themselves."""
 
 
 class LintFinding(Struct, frozen=True):
@@ -145,10 +149,11 @@ def _of_pod(
     text = annotations.get(LINT_IGNORE, "") if isinstance(annotations, Mapping) else ""
     reasons, wrong = _suppressed(str(text)) if text else ({}, [])
     wrong += [(one.message, one.hint) for one in pod.memory.findings if one.key == LINT_IGNORE]
-    for message, hint in wrong:
-        field = f"metadata.annotations[{LINT_IGNORE}]"
-        where = f"{pod.where}: {field}"
-        yield LintFinding(SUPPRESSION, "warning", where, pod, None, field, message, hint, "qoslet")
+    for rule in active if wrong else ():
+        if rule.id == SUPPRESSION:
+            for message, hint in wrong:
+                place = LintPlace(f"metadata.annotations[{LINT_IGNORE}]", message)
+                yield replace(_finding(rule, place, pod.where, pod), hint=hint)
     windows = windows_node or pod.os == "windows"
     partial = is_patch(pod)
     for rule in active:
@@ -187,7 +192,7 @@ def _suppressed(text: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
     for part in filter(None, (one.strip() for one in re.split(r"[;\n]", text))):
         id, _, reason = part.partition(":")
         id, reason = id.strip(), reason.strip()
-        if id not in rules():
+        if id not in rules() or id == SUPPRESSION:
             wrong.append((f"unknown rule {id[:40]!r}", "qoslet lint --rules lists them"))
         elif not reason:
             wrong.append((f"{id} is suppressed without a reason", f"write {id}: why it is meant"))

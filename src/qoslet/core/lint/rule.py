@@ -73,7 +73,7 @@ NodeCheck = Callable[[NodeSubject], Iterator[LintPlace]]
 
 class LintRule(Struct, frozen=True):
     """``title`` names the trap, ``why`` says what happens, ``fix`` what to write instead, ``source``
-    where it is from. One of the checks is set."""
+    where it is from. One of the checks is set, but for the rule about suppressions."""
 
     id: str
     severity: Severity
@@ -89,6 +89,8 @@ class LintRule(Struct, frozen=True):
     """Fires for what a document lacks, which a patch leaves to its base."""
 
 
+SUPPRESSION = "QL000"
+"""The id of findings about suppressions themselves."""
 MODULES = ("cpu", "kubelet", "memory", "oom", "pods", "volumes", "windows")
 """The modules of this package that have rules."""
 
@@ -105,6 +107,16 @@ class Text(Struct, frozen=True):
     source: str
     windows: bool = field(default=False)
     missing: bool = field(default=False)
+
+
+_SUPPRESSION = LintRule(
+    SUPPRESSION,
+    "warning",
+    "a suppression that does not count",
+    "The annotation names a rule that does not exist, or gives no reason: the finding stays.",
+    "Write the rule and why it is meant: QL022: it is small.",
+    "qoslet",
+)
 
 
 def pod_rule(id: str, severity: Severity, text: Text) -> Callable[[PodCheck], PodCheck]:
@@ -132,7 +144,7 @@ def rules() -> Mapping[str, LintRule]:
     """Every rule by its id, in the order of ids."""
     for name in MODULES:
         import_module(f"{__package__}.{name}")
-    return dict(sorted(_RULES.items()))
+    return dict(sorted({SUPPRESSION: _SUPPRESSION, **_RULES}.items()))
 
 
 def _words(text: Text) -> tuple[str, str, str, str]:
