@@ -142,6 +142,23 @@ def test_an_adopted_pod_is_not_told_as_started() -> None:
     ]
 
 
+def test_what_failed_while_no_agent_ran_is_told_by_the_next_one() -> None:
+    bench = Bench()
+    for name in "abc":
+        bench.put(name)
+    bench.turn()
+    bench.keeper.end("a", code=137)
+    bench.keeper.end("b", code=0)
+    bench.begin()
+    assert sorted(lines(bench)) == [
+        "d/a/app: exited with 137 (SIGKILL) (before this agent began)",
+        "d/a: adopted from an earlier agent, Failed",
+        "d/b: adopted from an earlier agent, Succeeded",
+        "d/c: adopted from an earlier agent, Running",
+    ]
+    assert lines(bench) == []
+
+
 def test_each_action_on_a_cgroup_is_followed() -> None:
     bench = Bench("v2")
     followed: list[Outcome] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.status.pod_events import PodStatus, container_events, pod_events
+from qoslet.core.status.pod_events import PodStatus, adopted_events, container_events, pod_events
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import UNKNOWN_REASON
 
@@ -210,3 +210,25 @@ def test_probes_are_told_in_the_kubelets_words(before, after, events) -> None:
         assert "ContainerKilling" not in [one.event for one in found]
     else:
         assert told == events
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (RUNS, []),
+        (AGAIN, []),
+        (WAITS, []),
+        (NO_TIMES[1], []),
+        (
+            EXITED,
+            [
+                "d/a/app: exited with 7; restarts in 10 s (at 1970-01-01T00:00:02Z, before this agent began)"
+            ],
+        ),
+        (state(code=1), ["d/a/app: exited with 1 (before this agent began)"]),
+    ],
+)
+def test_of_an_adopted_container_only_what_is_amiss_is_told(
+    found: ContainerState, lines: list[str]
+) -> None:
+    assert [event.line for event in adopted_events("d/a", found)] == lines

@@ -17,7 +17,7 @@ from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.reconcile.resize import encode_allocation
 from qoslet.core.reconcile.steps import Outcome
-from qoslet.core.status.pod_events import PodEvent, container_events, pod_events
+from qoslet.core.status.pod_events import PodEvent, adopted_events, container_events, pod_events
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.pod_status import RuntimePod
@@ -112,14 +112,18 @@ class SyncContext:
         self.log.notes.append(line)
 
     def set_container_states(self, worker: PodWorker, states: tuple[ContainerState, ...]) -> None:
-        """Set the states of a pod's containers, count them and report what happened to them; what
-        an adopted pod was at first is no news."""
+        """Set the states of a pod's containers, count them and report what happened to them; of an
+        adopted pod at first only what is amiss is news."""
         known = {one.name: one for one in worker.container_states}
         stopping = worker.phase is WorkerPhase.TERMINATING
-        for state in states if known or not worker.adopted else ():
-            self.log.events += container_events(
-                worker.key, known.get(state.name), state, stopping=stopping
-            )
+        is_found = worker.adopted and not known
+        for state in states:
+            if not is_found:
+                self.log.events += container_events(
+                    worker.key, known.get(state.name), state, stopping=stopping
+                )
+            elif not stopping:
+                self.log.events += adopted_events(worker.key, state)
         running, every = self.container_counts
         for sign, found in ((-1, worker.container_states), (1, states)):
             running += sign * sum(one.running for one in found)

@@ -8,9 +8,11 @@ back-off.
 from __future__ import annotations
 
 import signal
+from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.problem import Severity
 from qoslet.core.status.pod_reason import START_ERROR, end_word, exit_reason
@@ -154,6 +156,18 @@ def container_events(
     exits = [*probed, *([_exit(pod, before, after, stopping=stopping)] if exited else [])]
     starts = [_start(pod, after)] if started else []
     return exits + starts if _is_up(after) else starts + exits
+
+
+def adopted_events(pod: str, state: ContainerState) -> list[PodEvent]:
+    """What is amiss with a container that an agent finds: it failed, and has not run again since."""
+    if state.running or not state.exit_code:
+        return []
+    ended = _exit(pod, None, state, stopping=False)
+    moment = "before this agent began"
+    if state.finished_at is not None:
+        at = datetime.fromtimestamp(state.finished_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = f"at {at}, {moment}"
+    return [replace(ended, text=f"{ended.text} ({moment})")]
 
 
 def _unhealthy(pod: str, before: ContainerState | None, after: ContainerState) -> list[PodEvent]:
