@@ -63,3 +63,16 @@ def test_a_group_without_groups_below_is_not_listed(
     assert len(listed) == 1
     assert tree.below("/absent") == {}
     tree.close()
+
+
+def test_a_group_made_in_the_place_of_a_renamed_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    """On v1 another process can rename a cgroup that is in use."""
+    tree = MountedTree(str(tmp_path))
+    for path in ("/pod", "/pod/a"):
+        assert tree.mkdir(path)
+        tree.inode(path)
+    (tmp_path / "pod").rename(tmp_path / "stolen")
+    for path in ("/pod", "/pod/a"):
+        assert tree.mkdir(path)
+        assert tree.inode(path) == (tmp_path / path[1:]).stat().st_ino
+    tree.close()

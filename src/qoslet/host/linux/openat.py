@@ -196,9 +196,15 @@ class MountedTree:
                     raise
                 self.fd(path)
                 return False
+            self._forget_below(path)
             return True
 
         return self._retry(work, path)
+
+    def _forget_below(self, path: str) -> None:
+        """Close what is kept of an earlier group of this name: on v1 one may have been renamed."""
+        for kept in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
+            self.forget(kept)
 
     def rmdir(self, path: str) -> bool:
         """Remove a group; False if there is none."""
