@@ -232,6 +232,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys) -
     "error",
     [
         MemoryError(),
+        ModuleNotFoundError("No module named 'qoslet.x'", name="qoslet.x"),
         *(
             OSError(number, os.strerror(number), "/x")
             for number in (

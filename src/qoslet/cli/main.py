@@ -185,6 +185,8 @@ def _hint_of_machine(error: BaseException | None) -> str:
         return ""
     if isinstance(error, MemoryError):
         return _HINTS["ENOMEM"]
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "qoslet":
+        return "another version is being installed, or is incomplete: start qoslet again"
     if isinstance(error, OSError):
         return _HINTS.get(errno.errorcode.get(error.errno or 0, ""), "")
     return _hint_of_machine(error.__cause__)
