@@ -173,8 +173,8 @@ def test_a_pod_that_another_process_holds_back_ends_all_the_same(cri: Cri) -> No
     groups = {name: hold_back(cri, name) for name in ("a", "b")}
     (cri.manifests / "a.yaml").unlink()
     cri.soon(lambda: "a" not in cri.pods(), 40)
-    assert f"{groups['a']}: another process set pids.max to 0" in cri.stop(run)
-    assert f"{groups['b']}: another process froze it" in cri.release()
+    assert f"{groups['a']}: its pids.max of 0 kept it from ending" in cri.stop(run)
+    assert f"{groups['b']}: it was frozen, which kept it from ending" in cri.release()
     cri.nothing_left()
 
 

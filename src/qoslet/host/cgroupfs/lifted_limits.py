@@ -27,10 +27,22 @@ _FREEZERS = {
     "v1": ("freezer.self_freezing", "freezer.state", "THAWED"),
 }
 """The file that holds 1 where a cgroup is frozen itself, and what to write where to thaw it."""
+_MEMORY, _PIDS, _CPUS = float(16 << 20), 16.0, 0.05
+"""What a runtime needs to end a container: bytes and PIDs beyond what is used, and CPUs."""
 _LIMITS = {
-    "v2": ("memory.high", "memory.max", "pids.max", "cpu.max"),
-    "v1": ("memory.limit_in_bytes", "pids.max", "cpu.cfs_quota_us"),
+    "v2": (
+        ("memory.high", "memory.current", _MEMORY),
+        ("memory.max", "memory.current", _MEMORY),
+        ("pids.max", "pids.current", _PIDS),
+        ("cpu.max", "", _CPUS),
+    ),
+    "v1": (
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", _MEMORY),
+        ("pids.max", "pids.current", _PIDS),
+        ("cpu.cfs_quota_us", "", _CPUS),
+    ),
 }
+"""Limits, the file of what is used of each, and how much has to be left."""
 _UNLIMITED = 1 << 62
 """Bytes from which on a limit of v1 holds nobody back."""
 
@@ -43,17 +55,17 @@ class _Driver(Protocol):
 
 
 def lift(driver: _Driver, ledger: JournalState, path: str) -> list[str]:
-    """Thaw a cgroup and all below it. In those of ours, put limits that are tighter than what we
-    wrote last back to that, and those that we never wrote to the kernel's default. Returns a line for
+    """Thaw a cgroup and all below it. In those of ours, put limits that leave nothing to work with back
+    to what we wrote last, and those that we never wrote to the kernel's default. Returns a line for
     each; what cannot be written stays."""
     lines = []
     for group in reversed(below(driver.layout, path)):
         if _thaw(driver.layout, group):
-            lines.append(f"{group}: another process froze it, so it could not end; thawed it")
-        for file, found, wanted in _tightened(driver.layout, ledger, group):
+            lines.append(f"{group}: it was frozen, which kept it from ending; thawed it")
+        for file, found, wanted in _exhausted(driver.layout, ledger, group):
             if driver.do_unrecorded(Step("set", group, file, wanted)) is None:
                 lines.append(
-                    f"{group}: another process set {file} to {found}, so it could not end; set it to {wanted}"
+                    f"{group}: its {file} of {found} kept it from ending; set it to {wanted}"
                 )
     return lines
 
@@ -71,23 +83,24 @@ def _thaw(layout: CgroupLayout, group: str) -> bool:
     return True
 
 
-def _tightened(
+def _exhausted(
     layout: CgroupLayout, ledger: JournalState, group: str
 ) -> Iterator[tuple[str, str, str]]:
-    """Files of a cgroup of ours that are tighter than they should be: what they hold, and what they
-    should."""
+    """Limits of a cgroup of ours that are not as we wrote them and leave too little: the file, what it
+    holds and what it should."""
     inode = layout.trees[0].identity(group)
     if inode is None or not ledger.is_owned(group, inode):
         return
-    for file in _LIMITS[layout.name]:
-        found = _read(layout, group, file)
-        key = group, file
+    for file, usage, needed in _LIMITS[layout.name]:
+        found, key = _read(layout, group, file), (group, file)
         ours = ledger.possible_values(key) if key in ledger.files else ()
         if not found or found in ours:
             continue
-        wanted = ours[0] if ours else released(file, layout.name) or "max"
-        if _amount(found) < _amount(wanted):
-            yield file, found, wanted
+        period = _read(layout, group, "cpu.cfs_period_us") if file == "cpu.cfs_quota_us" else ""
+        left = _amount(f"{found} {period}".strip())
+        left -= int(_read(layout, group, usage) or 0) if usage else 0
+        if left < needed:
+            yield file, found, ours[0] if ours else released(file, layout.name) or "max"
 
 
 def _read(layout: CgroupLayout, group: str, file: str) -> str:
@@ -100,7 +113,7 @@ def _read(layout: CgroupLayout, group: str, file: str) -> str:
 
 
 def _amount(text: str) -> float:
-    """What a limit leaves, infinite where it is none; of ``cpu.max`` the CPUs."""
+    """What a limit allows, infinite where it is none; of a quota with its period the CPUs."""
     first, _, period = text.partition(" ")
     if first in ("max", "-1"):
         return math.inf
