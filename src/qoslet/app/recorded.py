@@ -10,6 +10,7 @@ import msgspec
 
 from qoslet.host.containers.records import PodRecord, read_kind, start_time
 from qoslet.host.cri.pod_record import CriPodRecord
+from qoslet.host.cri.shims import leaf_of
 from qoslet.host.state.folder import CRI, KEEPER
 from qoslet.host.state.journal_file import this_boot
 
@@ -29,7 +30,7 @@ def recorded_cgroups(folder: str, members: Members) -> list[str]:
     for record in _records(f"{folder}/{CRI}", CriPodRecord):
         parent = record.spec.messages.parent if record.spec.messages is not None else ""
         if record.boot == boot and parent:
-            found.append(parent)
+            found += [parent, leaf_of(parent)]
     return sorted(found)
 
 

@@ -53,6 +53,23 @@ def test_a_lost_state_folder_is_read_from_the_runtime(cri: Cri) -> None:
     cri.nothing_left()
 
 
+def test_a_lost_journal_leaves_no_cgroup_behind(cri: Cri) -> None:
+    cri.put(pod("a"))
+    first = cri.service()
+    cri.up("a")
+    kept = cri.pid("a")
+    first.kill()
+    first.communicate()
+    journal = cri.folder / "journal"
+    journal.write_bytes(bytes(journal.stat().st_size))
+    second = cri.service()
+    cri.up("a")
+    assert cri.pid("a") == kept
+    cri.stop(second)
+    cri.release()
+    cri.nothing_left()
+
+
 def test_containerd_killed_and_back_changes_nothing_that_runs(cri: Cri) -> None:
     cri.put(
         pod("a"),
