@@ -73,6 +73,17 @@ def test_the_cgroup_of_no_pod_is_an_orphan(folder: str, hierarchy: str, driver: 
     assert found.fix is None  # its processes come first
 
 
+def test_what_runs_where_no_pod_accounts_for_it_is_named(folder: str) -> None:
+    plan = plan_of(folder, "v2", "systemd")
+    qos = first(plan, "qos", "/burstable").path
+    path = f"{qos}/run-p12-i34.scope"
+    live = added(tree_of(plan), path, processes=2, pids=(77, 78), commands={77: "sleep"})
+    found = sole(plan, live)
+    assert "which has 2 processes: 77 (sleep), 78" in found.message
+    assert "systemctl stop run-p12-i34.scope" in found.hint
+    assert found.fix is None
+
+
 @pytest.mark.parametrize(
     "path", ["/kubepods/stray", "/kubepods/burstable/mine", "/kubepods/besteffort/x/y"]
 )

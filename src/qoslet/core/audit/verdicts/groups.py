@@ -11,6 +11,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, LiveTree
 from qoslet.core.audit.repair import Repair
+from qoslet.core.audit.verdicts.processes import named
 from qoslet.core.cgroup.names import (
     SLICE,
     concrete,
@@ -160,15 +161,17 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
         one.pod.uid: one.name for one in context.plan.cgroups if one.level == "pod" and one.pod
     }
     for path in matched.surplus:
-        processes, groups = _below(context, path)
-        what = _count(processes, "process", "processes")
+        inside = _below(context, path)
+        processes, groups = inside.processes, inside.groups
         below = f" and {_count(groups, 'cgroup', 'cgroups')} below" if groups else ""
+        below += f": {named(inside.pids, inside.commands)}" if inside.pids else ""
+        what = _count(processes, "process", "processes")
         parent = matched.planned.get(path.rpartition("/")[0])
         inside_pod = parent is not None and parent.level == "pod"
         uid = _uid(path)
         source: str | None
         fix = context.repair.remove(path, _unit(context, path)) if not processes else None
-        hint = "" if fix else "end its processes through whatever started them; then remove it"
+        hint = "" if fix else _ending(context, path)
         pod = None
         if inside_pod and parent is not None and parent.pod is not None:
             pod = (parent.pod.namespace, parent.pod.name)
@@ -214,15 +217,31 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number or 'no'} {one if number == 1 else many}"
 
 
-def _below(context: AuditContext, path: str) -> tuple[int, int]:
-    """The processes in and below a cgroup, and the cgroups below it."""
-    processes = context.live.cgroups[path].processes or 0
-    groups = 0
-    for other, group in context.live.cgroups.items():
-        if is_below(other, path):
-            groups += 1
-            processes += group.processes or 0
-    return processes, groups
+class _Inside(Struct, frozen=True):
+    """What is in a cgroup and below: how many processes, those that are known, how many cgroups below."""
+
+    processes: int
+    pids: tuple[int, ...]
+    commands: Mapping[int, str]
+    groups: int
+
+
+def _below(context: AuditContext, path: str) -> _Inside:
+    live = context.live.cgroups
+    groups = [live[path], *(one for other, one in live.items() if is_below(other, path))]
+    pids = [pid for one in groups for pid in one.pids]
+    commands = {pid: name for one in groups for pid, name in one.commands.items()}
+    return _Inside(
+        sum(one.processes or 0 for one in groups), tuple(pids), commands, len(groups) - 1
+    )
+
+
+def _ending(context: AuditContext, path: str) -> str:
+    """How to end the processes of a cgroup that is not to be there."""
+    leaf = path.rpartition("/")[2]
+    if _unit(context, path) and leaf.endswith((".scope", ".service")) and not _is_container(leaf):
+        return f"systemctl status {leaf} says who started it, systemctl stop {leaf} ends it"
+    return "end its processes through whatever started them; then remove it"
 
 
 def other_driver(context: AuditContext) -> tuple[str, str]:
@@ -241,7 +260,8 @@ def driver_findings(context: AuditContext) -> Iterator[Finding]:
     group = context.live.cgroups.get(path)
     if group is None or path == context.root_path:
         return
-    processes, groups = _below(context, path)
+    inside = _below(context, path)
+    processes, groups = inside.processes, inside.groups
     absent = context.root_path not in context.live.cgroups
     used = processes > 0 or absent
     verdict: Verdict = "driver" if used else "stale"

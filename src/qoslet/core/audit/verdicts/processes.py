@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -50,20 +50,18 @@ def _is_inner(context: AuditContext, cgroup: Cgroup) -> bool:
     return context.level(cgroup) in ("kubepods", "qos", "pod")
 
 
-def _named(live: LiveCgroup, pids: tuple[int, ...]) -> str:
-    shown = [
-        f"{pid} ({live.commands[pid]})" if pid in live.commands else str(pid)
-        for pid in pids[:_MOST]
-    ]
+def named(pids: Sequence[int], commands: Mapping[int, str]) -> str:
+    """The first processes, with their names as far as they are known, and how many more there are."""
+    shown = [f"{pid} ({commands[pid]})" if pid in commands else str(pid) for pid in pids[:_MOST]]
     more = len(pids) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
     count = live.processes or 0
-    named = f": {_named(live, live.pids)}" if live.pids else ""
+    who = f": {named(live.pids, live.commands)}" if live.pids else ""
     what = "a process" if count == 1 else f"{count} processes"
-    message = f"{what} in a cgroup that holds only other cgroups{named}"
+    message = f"{what} in a cgroup that holds only other cgroups{who}"
     finding = context.finding("foreign", cgroup, live.path, message)
     return replace(
         finding,
@@ -79,7 +77,7 @@ def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
 def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
     count = len(live.strangers)
     what = "a process that was" if count == 1 else f"{count} processes that were"
-    message = f"{what} not started in this container: {_named(live, live.strangers)}"
+    message = f"{what} not started in this container: {named(live.strangers, live.commands)}"
     finding = context.finding("foreign", cgroup, live.path, message)
     return replace(
         finding,
@@ -91,7 +89,7 @@ def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Findin
 
 
 def _partial(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
-    message = f"in some v1 hierarchies only: process {_named(live, live.partial)}"
+    message = f"in some v1 hierarchies only: process {named(live.partial, live.commands)}"
     finding = context.finding("foreign", cgroup, live.path, message)
     return replace(
         finding,
