@@ -52,7 +52,7 @@ def text_of(rows: list[dict[str, Any]]) -> bytes:
 
 def test_a_real_bundle() -> None:
     code, found = audited(PROCESSES)
-    assert (code, found["compared"], found["cgroups"]) == (1, 61, 10)
+    assert (code, found["compared"], found["cgroups"]) == (1, 71, 10)
     assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
         ("drift", "oom_score_adj", "-997", "0")
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_real_bundle() -> None:
 
 def test_a_real_kubelets_bundle() -> None:
     code, found = audited(KUBELET_NODE)
-    assert (code, found["compared"], found["cgroups"]) == (1, 101, 18)
+    assert (code, found["compared"], found["cgroups"]) == (1, 119, 18)
     assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
         ("drift", "oom_score_adj", "-997", "0")
     ] * 2  # fmt: skip
@@ -229,7 +229,7 @@ def test_an_audit_reads_a_bundle_from_standard_input() -> None:
         command("audit", "--bundle", "-", "-o", "json"), input=PROCESSES.read_bytes(),
         env=environment(), capture_output=True, check=False, timeout=60,
     )  # fmt: skip
-    assert json.loads(done.stdout)["compared"] == 61
+    assert json.loads(done.stdout)["compared"] == 71
 
 
 def test_a_kept_bundle_is_small_and_private() -> None:
