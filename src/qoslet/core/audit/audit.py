@@ -21,6 +21,7 @@ from qoslet.core.audit.verdicts.groups import (
     surplus_findings,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
+from qoslet.core.audit.verdicts.paused import FREEZE, paused_finding
 from qoslet.core.audit.verdicts.processes import oom_finding, process_findings
 from qoslet.core.audit.verdicts.protection import FILES, ineffective
 from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandboxed
@@ -48,6 +49,8 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
         names += may_be_left(context.level(cgroup), hierarchy)
         if cgroup.level != "container" and hierarchy == "v2":
             names.append(SUBTREE)
+        if hierarchy == "v2":
+            names.append(FREEZE)
         files[cgroup.path] = tuple(dict.fromkeys(names))
         if cgroup.oom_score_adj is not None:
             oom.append(cgroup.path)
@@ -74,7 +77,8 @@ def _sandbox_files(plan: Plan) -> tuple[str, ...]:
     left = may_be_left("sandbox", plan.node.hierarchy)
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox":
-            return tuple(dict.fromkeys((*(one.file for one in cgroup.settings), *left)))
+            frozen = (FREEZE,) if plan.node.hierarchy == "v2" else ()
+            return tuple(dict.fromkeys((*(one.file for one in cgroup.settings), *left, *frozen)))
     return ()
 
 
@@ -131,6 +135,9 @@ def audit(
                 continue
             findings.append(one)
         findings += process_findings(context, cgroup, found)
+        paused = paused_finding(context, cgroup, found)
+        if paused is not None:
+            findings.append(paused)
         oom = oom_finding(context, cgroup, found)
         values.compared += found.oom_score_adj is not None and cgroup.oom_score_adj is not None
         if oom is not None:

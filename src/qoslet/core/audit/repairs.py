@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from qoslet.core.audit.finding import Finding, Verdict
 from qoslet.core.audit.live import SUBTREE
+from qoslet.core.audit.verdicts.paused import FREEZE
 from qoslet.core.audit.verdicts.processes import OOM
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.steps import Step
@@ -75,6 +76,8 @@ def _reason(one: Finding, plan: Plan, planned: bool) -> str:
     """Why a finding is left alone; empty where it is repaired."""
     if one.file == OOM:
         return "programs may set it themselves: qoslet changes no process"
+    if one.file == FREEZE:
+        return "what froze it may be at work"
     if one.verdict == "controller" and planned:
         if plan.node.driver == "systemd":
             return "systemd enables controllers as its units need them"

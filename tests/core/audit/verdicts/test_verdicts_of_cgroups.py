@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.audit.audit import read_request
 from qoslet.core.audit.live import SUBTREE
+from qoslet.core.audit.repairs import repairs
 from qoslet.core.cgroup.names import container_leaf
 from qoslet.core.versions.runtime import runtime_of
 from tests.core.audit.trees import (
@@ -71,6 +73,19 @@ def test_the_cgroup_of_no_pod_is_an_orphan(folder: str, hierarchy: str, driver: 
     assert "0000-dead" in found.message
     assert "2 processes" in found.message
     assert found.fix is None  # its processes come first
+
+
+@pytest.mark.parametrize("level", ["qos", "pod", "container"])
+def test_a_frozen_cgroup_hangs_and_is_left_to_whoever_froze_it(folder: str, level: str) -> None:
+    plan = plan_of(folder, "v2", "systemd")
+    path = first(plan, level).path or ""
+    assert "cgroup.freeze" in read_request(plan).files[path]
+    found = sole(plan, written(tree_of(plan), path, "cgroup.freeze", "1"))
+    assert (found.verdict, found.path, found.file) == ("drift", path, "cgroup.freeze")
+    assert found.fix == f"printf '%s' 0 > /sys/fs/cgroup{path}/cgroup.freeze"
+    todo = repairs(plan, [found])
+    assert not todo.rows
+    assert [one.reason for one in todo.left] == ["what froze it may be at work"]
 
 
 def test_what_runs_where_no_pod_accounts_for_it_is_named(folder: str) -> None:
