@@ -215,6 +215,20 @@ def test_a_token_that_expired_is_read_again(api: FakeApi, evict: Evict, tmp_path
     assert "401" in outcome.why
 
 
+def test_a_token_that_is_renewed_late_is_waited_for(
+    api: FakeApi, evict: Evict, tmp_path: Path
+) -> None:
+    api.token = "second"
+    token = tmp_path / "token"
+    token.write_text("first")
+    renewal = threading.Timer(0.5, token.write_text, ["second"])
+    renewal.start()
+    limits = EvictionLimits(seconds=30.0, request_seconds=1.0, wait_scale=0.1)
+    outcome = evict(limits=limits, access=ClusterAccess(str(api.kubeconfig(tmp_path, token))))
+    renewal.join()
+    assert outcome.result == "evicted"
+
+
 def test_a_server_that_says_nothing_is_not_waited_for_longer(api: FakeApi, evict: Evict) -> None:
     api.faults += ["silent"] * 40
     before = time.monotonic()

@@ -155,7 +155,8 @@ def test_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
     [
         ("/web-1", NOT_FOUND, "gone", "the pod is gone"),
         ("/web-1", Reply(404, b"<html>"), "refused", "as a proxy or another server does"),
-        ("/web-1", refused(401), "refused", "401"),
+        ("/web-1", refused(401), "evicted", ""),
+        ("/web-1", refused(400), "refused", "400"),
         ("/web-1", Reply(200, b"<html>"), "refused", "not understood"),
         ("/pods", Reply(410), "evicted", ""),
         ("/leases", refused(409), "evicted", ""),
