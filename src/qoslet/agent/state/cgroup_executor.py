@@ -14,18 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.state.ownership import Ownership
+from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Difference, compare
 from qoslet.core.reconcile.give_back import GiveBack, give_back, written_files
-from qoslet.core.reconcile.journal import (
-    Adopted,
-    Created,
-    Entry,
-    JournalState,
-    Key,
-    record_done,
-)
+from qoslet.core.reconcile.journal import Adopted, Created, Entry, JournalState, Key, record_done
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 if TYPE_CHECKING:
@@ -129,6 +123,7 @@ class CgroupExecutor:
         self._shrink = shrink
         self._observed: Observed | None = None
         self._changed: set[str] = set()
+        self._unsettled = UnsettledWrites()
         self._identities: dict[str, int] = {}
         self._files: set[str] = set()
 
@@ -170,14 +165,15 @@ class CgroupExecutor:
         if seen is not None:
             self._identities[path] = seen.identity
         if known is not None and seen is None:
-            scope = path.endswith(".scope")
-            what = "systemd ended the scope" if scope else "cgroup was deleted by another process"
+            deleted = "cgroup was deleted by another process"
+            what = "systemd ended the scope" if path.endswith(".scope") else deleted
             self.notes.append(f"{path}: {what}; recreating it")
         elif known is not None and seen is not None and known != seen.identity:
             self.notes.append(
                 f"{path}: cgroup was recreated by another process; rewriting its values"
             )
             self._adopt_replaced(path, seen.identity)
+            self._unsettled.forget(path)
         return seen
 
     def is_unchanged(self, path: str) -> bool:
@@ -248,6 +244,7 @@ class CgroupExecutor:
         rows = [
             row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
         ]
+        self.notes += self._unsettled.changed(rows, self.journal.ledger)
         return self.order(rows, observed, foreign=frozenset(foreign))
 
     def order(
@@ -332,6 +329,7 @@ class CgroupExecutor:
         batch = BatchResult()
         failures: Counter[tuple[str, str | None]] = Counter()
         left = list(steps)
+        self._unsettled.begin(left)
         while left and (limit is None or failures.total() < limit.total):
             begun = self._clock()
             tried = self.driver.perform(left)
@@ -375,7 +373,8 @@ class CgroupExecutor:
         return late
 
     def _notify_follower(self, outcomes: Sequence[Outcome]) -> None:
-        """Tell who follows the steps."""
+        """Tell who follows the steps, and know which values are in the kernel."""
+        self._unsettled.settle(outcomes)
         if self.followed is not None:
             for one in outcomes:
                 self.followed(one)

@@ -1,0 +1,58 @@
+"""Which differences another process has made: the value that was written last is there no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qoslet.core.reconcile.drift import Difference
+    from qoslet.core.reconcile.journal import JournalState, Key
+    from qoslet.core.reconcile.steps import Outcome, Step
+
+_NOTED = 5
+"""So many are named, the others counted."""
+
+
+class UnsettledWrites:
+    """The files whose last write is in the journal and has not succeeded: it was not reached, failed,
+    or is pending. All other values of the journal were in the kernel."""
+
+    def __init__(self) -> None:
+        self._keys: set[Key] = set()
+        self._replaced: set[str] = set()
+
+    def begin(self, steps: Sequence[Step]) -> None:
+        """These are about to be written."""
+        self._keys.update((step.path, step.file) for step in steps if step.kind == "set")
+
+    def settle(self, outcomes: Sequence[Outcome]) -> None:
+        """What came of them."""
+        for one in outcomes:
+            if one.error is None and not one.pending:
+                self._keys.discard((one.step.path, one.step.file))
+                self._replaced.discard(one.step.path)
+
+    def forget(self, path: str) -> None:
+        """Another process has made this cgroup anew: nothing of the journal is in it."""
+        self._replaced.add(path)
+
+    def changed(self, rows: Sequence[Difference], journal: JournalState) -> list[str]:
+        """A line for each value that another process changed. A new plan, an override and a limit
+        that is lowered in parts want another value than the last."""
+        found = [row for row in rows if self._is_changed(row, journal)]
+        lines = [
+            f"{row.path}/{row.file}: another process changed {row.wanted!r} to {row.found!r};"
+            " writing it again"
+            for row in found[:_NOTED]
+        ]
+        more = len(found) - _NOTED
+        return [*lines, f"another process changed {more} more values"] if more > 0 else lines
+
+    def _is_changed(self, row: Difference, journal: JournalState) -> bool:
+        key = (row.path, row.file)
+        if row.verdict != "differs" or key in self._keys or row.path in self._replaced:
+            return False
+        known = journal.files.get(key)
+        return known is not None and known[1] == row.wanted

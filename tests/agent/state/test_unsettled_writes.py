@@ -1,0 +1,107 @@
+"""A value that another process changed is named; what the agent itself did to a file is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qoslet.agent.state.unsettled_writes import UnsettledWrites
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.journal import JournalState, Set
+from qoslet.core.reconcile.steps import Outcome, Step
+from tests.agent.fixtures import node
+from tests.agent.world import Agent, World, pod
+
+FILES = {"v1": ("cpu.shares", "999"), "v2": ("cpu.weight", "999")}
+
+
+def agent_on(world: World, folder: Path, hierarchy: Hierarchy, cpu: str = "500m") -> Agent:
+    pods = [pod("a", request=f"cpu={cpu} memory=64Mi")]
+    return Agent(world, folder, node(hierarchy), pods)
+
+
+def changed(agent: Agent) -> list[str]:
+    return [line for line in agent.said if "another process changed" in line]
+
+
+def pod_group(world: World) -> str:
+    return next(path for path in world.kernel.groups if path.endswith("/poda"))
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_value_that_another_process_changed_is_named_once(
+    tmp_path: Path, hierarchy: Hierarchy
+) -> None:
+    world = World(hierarchy)
+    agent = agent_on(world, tmp_path, hierarchy)
+    agent.settle()
+    assert changed(agent) == []
+    file, value = FILES[hierarchy]
+    path = pod_group(world)
+    planned = world.kernel.read(path, file)
+    world.kernel.write(path, file, value)
+    agent.settle()
+    agent.turn(whole=True)
+    (line,) = changed(agent)
+    assert line.startswith(f"{path}/{file}: another process changed '{planned}' to '{value}'")
+    assert world.kernel.read(path, file) == planned
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_what_an_earlier_agent_wrote_and_another_process_changed_is_named(
+    tmp_path: Path, hierarchy: Hierarchy
+) -> None:
+    world = World(hierarchy)
+    first = agent_on(world, tmp_path, hierarchy)
+    first.settle()
+    world.journal = first.close()
+    file, value = FILES[hierarchy]
+    world.kernel.write(pod_group(world), file, value)
+    second = agent_on(world, tmp_path, hierarchy)
+    second.settle()
+    assert len(changed(second)) == 1
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_resize_and_a_cgroup_made_anew_are_no_such_change(
+    tmp_path: Path, hierarchy: Hierarchy
+) -> None:
+    world = World(hierarchy)
+    agent = agent_on(world, tmp_path, hierarchy)
+    agent.settle()
+    agent.want({"a": pod("a", request="cpu=700m memory=80Mi")})
+    agent.settle()
+    path = pod_group(world)
+    for one in [at for at in sorted(world.kernel.groups, reverse=True) if at.startswith(path)]:
+        for process in world.kernel.members(one):
+            world.kernel.end(process.pid, 137)
+        world.kernel.rmdir(one)
+    if hierarchy == "v2":
+        world.kernel.mkdir(path)
+    agent.settle()
+    assert changed(agent) == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "pending", "not reached"])
+def test_a_write_that_has_not_succeeded_is_no_such_change(outcome: str) -> None:
+    """The journal has the value before it is written."""
+    writes, journal, step = UnsettledWrites(), JournalState(), Step("set", "/p", "pids.max", "9")
+    journal.add([Set("/p", "pids.max", None, "9")])
+    writes.begin([step])
+    if outcome != "not reached":
+        error = "EBUSY" if outcome == "failed" else None
+        writes.settle([Outcome(step, error=error, pending=error is None)])
+    row = Difference("/p", "differs", "pids.max", "9", "max")
+    assert writes.changed([row], journal) == []
+    writes.settle([Outcome(step)])
+    assert len(writes.changed([row], journal)) == 1
+
+
+def test_many_changes_are_counted() -> None:
+    writes, journal = UnsettledWrites(), JournalState()
+    journal.add([Set(f"/p{at}", "pids.max", None, "9") for at in range(8)])
+    rows = [Difference(f"/p{at}", "differs", "pids.max", "9", "max") for at in range(8)]
+    *named, more = writes.changed(rows, journal)
+    assert (len(named), more) == (5, "another process changed 3 more values")
