@@ -203,7 +203,9 @@ class MountedTree:
 
     def _forget_below(self, path: str) -> None:
         """Close what is kept of an earlier group of this name: on v1 one may have been renamed."""
-        for kept in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
+        self.forget(path)
+        below = f"{path}/"
+        for kept in [one for one in self._kept if one.startswith(below)]:
             self.forget(kept)
 
     def rmdir(self, path: str) -> bool:
