@@ -207,6 +207,16 @@ def test_an_end_is_no_remark_while_the_container_starts_again() -> None:
     assert "exit code" not in "\n".join(table(items, 1060.0, Terminal(), False, spaces=True))
 
 
+def test_a_sentence_is_a_remark_and_no_status() -> None:
+    items = document()["items"]
+    assert isinstance(items, list)
+    why = "no process can be made: cgroup /unit has 5 processes, its pids.max"
+    first = items[0]["containers"][0]
+    first |= {"status": "RunContainerError", "exitReason": None, "exitCode": None, "reason": why}
+    drawn = "\n".join(table(items, 1060.0, Terminal(), False, spaces=True))
+    assert f"  {first['name']}: {why}" in drawn
+
+
 def test_only_what_is_about_the_chosen_pods_is_left() -> None:
     path = "/qoslet/kubepods/podu1/app"
     rows = [

@@ -43,6 +43,7 @@ CASES: list[tuple[str, PodPhase, list[ContainerState], str]] = [
     ("refused by runc", "Failed", [state("app", code=128, reason="StartError")], "StartError"),
     ("refused by docker", "Failed", [state("app", code=127, reason="ContainerCannotRun")], "ContainerCannotRun"),
     ("image missing", "Pending", [state("app", reason="ErrImagePull")], "ErrImagePull"),
+    ("no process to be had", "Pending", [state("app", reason="no process can be made: cgroup /x has 5")], "RunContainerError"),
     ("nothing yet", "Pending", [NOT_BEGUN], "Pending"),
     ("first init runs", "Pending", [state("i", running=True), state("j"), NOT_BEGUN], "Init:0/2"),
     ("second init waits", "Pending", [state("i", code=0, reason="Completed"), state("j"), NOT_BEGUN], "Init:1/2"),

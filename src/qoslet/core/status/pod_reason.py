@@ -1,7 +1,8 @@
 """The word that kubectl prints as STATUS, from a pod's phase and its containers.
 
 Source: kubernetes pkg/printers/internalversion/printers.go printPod; kubelet
-kuberuntime_container.go (``CrashLoopBackOff``), containerd's ``StartError``.
+kuberuntime_container.go (``CrashLoopBackOff``), kubelet container/sync_result.go
+(``RunContainerError``), containerd's ``StartError``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from qoslet.core.workload.pod_status import PodPhase, PodRow
 CRASH_LOOP = "CrashLoopBackOff"
 CREATING = "ContainerCreating"
 START_ERROR = "StartError"
+NOT_RUN = "RunContainerError"
+"""A container that was never run, for a reason of this machine's that is a sentence."""
 _COMPLETED = "Completed"
 
 _ENDED = frozenset(("OOMKilled", _COMPLETED, "Error", UNKNOWN_REASON))
@@ -45,7 +48,9 @@ def waiting_reason(state: ContainerState) -> str:
         return ""
     if state.backoff:
         return CRASH_LOOP
-    return state.reason if state.exit_code is None else ""
+    if state.exit_code is not None:
+        return ""
+    return state.reason if not state.reason or state.reason.isidentifier() else NOT_RUN
 
 
 def pod_reason(phase: PodPhase, states: Sequence[ContainerState], roles: Roles) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from qoslet.core.status.fields import BY_NAME, heading
+from qoslet.core.status.pod_reason import NOT_RUN
 from qoslet.render.text.memory import held_lines, remarks
 from qoslet.render.units import rounded, size
 
@@ -195,6 +196,8 @@ def _remarks(item: Mapping[str, object], now: float) -> Iterable[str]:
     for container in _containers(item):
         if _has_failed(container):
             yield _exit_remark(container, now)
+        elif container.get("status") == NOT_RUN:
+            yield f"{container.get('name')}: {container.get('reason')}"
     if item.get("resize") not in (None, "Done"):
         why = item.get("resizeReason")
         yield f"resize {item['resize']}" + (f": {why}" if why else "")
