@@ -7,7 +7,15 @@ from random import Random
 import pytest
 
 from qoslet.core.pressure.throttle_stall import StallTracker, track_sample
-from tests.core.pressure.throttle_model import BATCH, MIB, Task, Throttled, delay, mixture
+from tests.core.pressure.throttle_model import (
+    BATCH,
+    MIB,
+    Task,
+    Throttled,
+    delay,
+    mixture,
+    on_slow_disk,
+)
 
 SECONDS = 40.0
 BOUND = 3.0
@@ -34,6 +42,11 @@ def test_nobody_stands_still_for_three_seconds(seed: int) -> None:
     assert group.longest <= BOUND, [(task.kind, task.rate, task.most) for task in group.tasks]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_nobody_does_beside_readers_of_a_slow_disk(seed: int) -> None:
+    assert guarded(on_slow_disk(Random(seed))).longest <= 2.0
+
+
 @pytest.mark.parametrize("seed", [18, 21, 22, 47, 52, 56, 59])
 @pytest.mark.parametrize("ticks", [100, 125])
 def test_nobody_does_where_the_agent_looks_late(seed: int, ticks: int) -> None:
@@ -55,14 +68,29 @@ def test_without_a_guard_the_model_hangs_as_the_kernel_does() -> None:
     assert group.longest > 5
 
 
-def test_who_fits_or_only_reads_is_left_alone() -> None:
-    group = guarded(alone(60, *(Task("reads", MIB, 60 * MIB) for _ in range(3))))
-    assert group.high == int(76.8 * MIB)
-    idle = Throttled(int(76.8 * MIB), 96 * MIB, [Task("streams", 4 * MIB)], Random(1))
+def stalled_at(group: Throttled) -> float | None:
+    """When it counts as stalled, of 30 s in which nobody removes its memory.high."""
     track = StallTracker()
-    for tick in range(2000):
-        idle.tick()
+    for tick in range(3000):
+        group.tick()
         if tick % 50 == 0:
-            track = track_sample(track, idle.sample(), 0)
-            assert track.verdict.state != "stalled"
+            track = track_sample(track, group.sample(), 0)
+            if track.verdict.state == "stalled":
+                return group.now
+    return None
+
+
+@pytest.mark.parametrize("pause", [0.3, 1.0])
+@pytest.mark.parametrize("share", [0.8, 0.9, 0.95])
+def test_who_waits_for_a_disk_below_memory_high_is_left_alone(share: float, pause: float) -> None:
+    """All of its time counts as waiting for memory, for it reads what was taken of it before."""
+    readers = [Task("reads", BATCH, 120 * MIB, pause=pause) for _ in range(4)]
+    assert stalled_at(alone(76.8 * share, *readers)) is None
+
+
+def test_who_fits_or_only_reads_is_left_alone() -> None:
+    readers = [Task("reads", MIB, 60 * MIB) for _ in range(3)]
+    assert stalled_at(alone(60, *readers)) is None
+    idle = Throttled(int(76.8 * MIB), 96 * MIB, [Task("streams", 4 * MIB)], Random(1))
+    assert stalled_at(idle) is None
     assert idle.counts["pgsteal"] * 4096 > 100 * BATCH

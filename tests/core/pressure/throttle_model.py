@@ -27,12 +27,14 @@ def delay(usage: int, high: int) -> float:
 class Task:
     """One that charges ``rate`` bytes a tick until it holds ``most``. ``kind``: ``grows`` is the one whose
     steps of a MiB count, ``comes`` and goes again, ``names`` makes and removes files, ``streams``
-    page cache that is read once, ``reads`` a file of ``most`` again and again, ``computes``."""
+    page cache that is read once, ``reads`` a file of ``most`` again and again, ``faults`` the same by
+    page faults, ``computes``. After each batch it waits ``pause`` seconds for a disk."""
 
     kind: str
     rate: int = BATCH
     most: int = 0
     held: int = 0
+    pause: float = 0.0
     asleep_until: float = 0.0
     above: bool = False
     retries: int = _RETRIES
@@ -93,6 +95,7 @@ class Throttled:
             if not self._charge(task):
                 return
             self.user += 0.0003
+            task.asleep_until = self.now + task.pause
             self._take(max(0, self.usage - self.limit))
             self.killed = self.killed or self.usage > self.limit
             if self.usage > self.high:
@@ -110,10 +113,11 @@ class Throttled:
             task.held += step
             setattr(self, kind, getattr(self, kind) + step)
             return step > 0
-        if task.kind == "reads":
+        if task.kind in ("reads", "faults"):
             if self.cache >= task.most:
                 return False
             self.count("workingset_refault_file", BATCH // 4096)
+            self.count("pgmajfault", 2 if task.kind == "faults" else 0)
         task.held += BATCH
         if task.kind == "grows":
             self.anon += BATCH
@@ -178,3 +182,18 @@ def mixture(random: Random) -> Throttled:
             for _ in range(random.choice([1, 2, 4, 8]))
         ]
     return Throttled(high, limit, tasks, random)
+
+
+def on_slow_disk(random: Random) -> Throttled:
+    """One that grows beside up to eight that read files again as fast as a slow disk gives them."""
+    group = mixture(random)
+    readers = [
+        Task(
+            random.choice(["reads", "faults"]),
+            BATCH,
+            int(group.high * random.choice([0.1, 0.3, 2.0])),
+            pause=random.choice([0.02, 0.1, 0.3, 1.0]),
+        )
+        for _ in range(random.randint(1, 8))
+    ]
+    return Throttled(group.high, group.limit, [group.tasks[0], *readers], random)

@@ -237,9 +237,12 @@ def _unthrottled(
     # one reclaim of pages that cannot be taken may last longer than that
     if not asked and (signs.waiting_ratio or 0.0) < tuning.blocked_ratio:
         return _Judgement("calm", "no process asks for more memory", progress=True)
+    below = "its usage is not above memory.high"
+    if not above and not progress.scanned and not signs.high_events_per_second:
+        return _Judgement("calm", f"{below}, and nothing is reclaimed", progress=True)
     # a reclaim that takes nothing may last for seconds, with usage at memory.high or just below
     if not above and progress.stolen > 0 and progress.stolen >= progress.scanned / 2:
-        return _Judgement("reclaiming", "its usage is not above memory.high", progress=True)
+        return _Judgement("reclaiming", below, progress=True)
     return None
 
 
