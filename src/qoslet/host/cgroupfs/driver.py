@@ -121,30 +121,38 @@ class Cgroupfs:
         """What the steps are going to do."""
         found: list[Entry] = []
         there: dict[str, bool] = {}
+        new: set[str] = set()
         for number, step in enumerate(steps):
             match step.kind:
                 case "set":
                     found.append(Set(step.path, step.file, befores.get(number), step.value))
                 case "create":
                     chain = [*self._unmade(parent(step.path)), step.path]
-                    found += self._making(chain, there)
+                    found += self._making(chain, there, new)
                     there.update(dict.fromkeys(chain, True))
                 case "remove":
                     found.append(Removed(step.path))
                     there[step.path] = False
         return found
 
-    def _making(self, chain: Iterable[str], there: Mapping[str, bool]) -> list[Entry]:
+    def _making(
+        self, chain: Iterable[str], there: Mapping[str, bool], new: set[str]
+    ) -> list[Entry]:
         """Those of ``chain`` that are not there are going to be made; ``there`` is what the steps
-        before come to."""
+        before come to, ``new`` what they make."""
+        found: list[Entry] = []
         try:
-            return [
-                CreateIntent(path)
-                for path in chain
-                if not (there[path] if path in there else self.identity(path) is not None)
-            ]
+            for path in chain:
+                exists = there.get(path)
+                if exists is None:
+                    # a group that is not there has none below it
+                    exists = parent(path) not in new and self.identity(path) is not None
+                if not exists:
+                    found.append(CreateIntent(path))
+                    new.add(path)
         except ValueError:
             return []  # its step is refused
+        return found
 
     def _befores(self, steps: Sequence[Step]) -> dict[int, str]:
         """The values that ``set`` steps replace, by the step's number, where they can be read."""
@@ -272,7 +280,7 @@ class Cgroupfs:
             # A group above that we made was removed by somebody.
             self._known.clear()
             chain = self._unmade(path)
-            self._record(self._making(chain, {}))
+            self._record(self._making(chain, {}, set()))
             self._make(chain)
 
     def _make(self, chain: Sequence[str]) -> None:

@@ -16,8 +16,8 @@ from typing import ClassVar, Protocol, TypeVar
 
 from qoslet.host.linux.descriptors import EXHAUSTED, kept_at_most
 
-KEPT = 48
-"""Directory descriptors that a driver keeps for each hierarchy."""
+KEPT = 128
+"""Directory descriptors that a driver keeps for each hierarchy: those of fifty pods that come at once."""
 FEW = 8
 """Those that a reader keeps: it looks at a group and goes on."""
 

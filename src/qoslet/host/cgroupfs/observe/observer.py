@@ -93,6 +93,9 @@ class CgroupObserver:
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One cgroup with its values, without those below; None if it is absent."""
         group = checked(path)
+        if all(tree.identity(group) is None for tree in self._layout.trees):
+            # at half the cost of opening it: a pod that comes has none yet
+            return None
         place = _Place(group, tuple(_open_path(tree, group) for tree in self._layout.trees))
         try:
             return self._group(place, values=True)
