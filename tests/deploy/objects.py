@@ -88,9 +88,11 @@ def _delete(target: Any, patch: Mapping[str, Any]) -> None:
             target[name] = [one for one in target[name] if one["name"] not in gone]
 
 
-def chart(**values: Any) -> Objects:
-    """The chart with values over its own, released into the namespace ``qoslet``."""
+def chart(*lacks: str, **values: Any) -> Objects:
+    """The chart with values over its own, released into the namespace ``qoslet``; ``lacks`` are none of
+    an earlier one whose values are used again."""
     given = {**yaml.safe_load((CHART / "values.yaml").read_text()), **values}
+    given = {name: value for name, value in given.items() if name not in lacks}
     found: Objects = {}
     for path in sorted((CHART / "templates").glob("*.yaml")):
         for one in documents(rendered(path, given)):
@@ -133,7 +135,8 @@ def _at(name: str, values: Mapping[str, Any]) -> Any:
     top = {"Values": values, "Release": {"Namespace": "qoslet"}}
     value: Any = top
     for part in name.strip(".").split("."):
-        value = value[part]
+        # values of an earlier chart lack what is new in this one
+        value = value.get(part)
     return value
 
 
@@ -143,6 +146,7 @@ def _value(words: list[str], values: Mapping[str, Any]) -> str:
         return "\n" + textwrap.indent(text.rstrip("\n"), " " * int(words[4]))
     if words[0] != "toYaml":
         return str(_at(words[0], values))
-    text = yaml.safe_dump(_at(words[1], values), sort_keys=False)
+    value = _at(words[1], values)
+    text = "null" if value is None else yaml.safe_dump(value, sort_keys=False)
     assert words[2:4] == ["|", "nindent"]
     return "\n" + textwrap.indent(text.rstrip("\n"), " " * int(words[4]))

@@ -200,11 +200,38 @@ def test_every_value_is_used_and_every_used_one_is_there() -> None:
     jsonschema.validate(values, schema)
     mistakes: list[dict[str, Any]]
     mistakes = [{"mode": "relase"}, {"rbac": {"evcit": True}}, {"nodeSelektor": {}}]
+    mistakes += [
+        {"nameOverride": "other"},
+        {"extraArgs": ["interval"]},
+        {"imagePullSecrets": ["r"]},
+    ]
     for wrong in mistakes:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values, **wrong}, schema)
     head = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert head["appVersion"] == VERSION
+
+
+def test_odd_values_stay_what_they_are() -> None:
+    secrets, more = [{"name": "r"}], ["--interval=60", "--node-name=a: b"]
+    taints = [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]
+    given = {"imagePullSecrets": secrets, "extraArgs": more, "tolerations": taints}
+    spec = pod_spec(chart(**given, monitoring=True))
+    assert spec["containers"][0]["args"][-2:] == more, "the last one counts"
+    job = chart(**given)[REFUSAL]["spec"]["template"]["spec"]
+    for one in (spec, job):
+        assert (one["imagePullSecrets"], one["tolerations"]) == (secrets, taints)
+    (first,) = pod_spec(chart(mode="release", cgroupRoot="/a,b]"))["initContainers"]
+    assert first["args"] == ["release", "--cgroup-root=/a,b]"]
+
+
+def test_values_of_an_earlier_chart_are_enough() -> None:
+    new = ("imagePullSecrets", "extraArgs", "nriResources")
+    assert chart(*new) == chart()
+    later, earlier = chart(nri=True), chart(*new, nri=True)
+    assert pod_spec(earlier)["containers"][1].pop("resources") is None
+    del pod_spec(later)["containers"][1]["resources"]
+    assert earlier == later
 
 
 def test_a_template_without_an_end_is_found(tmp_path: Path) -> None:
