@@ -17,6 +17,8 @@ ADDED: dict[tuple[str, str], str] = {
     ("Explanation", "node.assumed"): "the same",
     ("PodStates", "items[].containers[].ready"): "what probes say, not only that it runs",
     ("PodStates", "items[].containers[].unhealthy"): "what probes say that fail",
+    ("PodStates", "items[].containers[].lastExit"): "why a container that runs again had ended",
+    ("Run", "pods[].containers[].lastExit"): "the same",
     ("Run", "pods[].containers[].ready"): "what probes say, not only that it runs",
     ("Run", "pods[].containers[].unhealthy"): "what probes say that fail",
     ("Plan", "node.os"): "Windows nodes have no cgroups",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
@@ -34,7 +35,8 @@ from qoslet.render.terminal import Terminal
 from qoslet.render.text.pods import age, table
 from tests.cli.fixtures import golden, run
 
-STATE = ContainerState("u1", "app", "/qoslet/a", True, pid=7, restarts=2, started_at=1000.5)
+STATE = ContainerState("u1", "app", "/qoslet/a", True, pid=7, restarts=2, started_at=1000.5,
+                       exit_code=137, end_reason="OOMKilled", finished_at=990.5)  # fmt: skip
 LOOPS = ContainerState("u3", "loop", "/qoslet/b", False, exit_code=7, reason="Error", restarts=3,
                        finished_at=1030.0, backoff=40.0)  # fmt: skip
 USED = PodUsage(2.0, 0.19, 0.2, 0.95, 12.34, 12 << 20, 32 << 20, 0.375)
@@ -197,6 +199,32 @@ def test_a_clock_that_was_set_back_puts_off_no_restart() -> None:
         assert "loop: Error, exit code 7; restart in 40s" in drawn
 
 
+@pytest.mark.parametrize(
+    ("state", "now", "remark"),
+    [
+        ({"exit_code": 137, "end_reason": "Error"}, 1004.0, "Error, exit code 137"),
+        ({"exit_code": 137, "end_reason": "OOMKilled"}, 1004.0, "OOMKilled, exit code 137"),
+        (
+            {"exit_code": 143, "end_reason": "Error", "probe_ended": True},
+            1004.0,
+            "Error, exit code 143, after a failed probe",
+        ),
+        ({"exit_code": 137, "end_reason": "Error"}, 1000.0 + 3601, None),
+        ({}, 1004.0, None),
+    ],
+)
+def test_why_a_container_that_runs_again_was_restarted(
+    state: dict[str, object], now: float, remark: str | None
+) -> None:
+    one = ContainerState("u", "app", "/q", True, restarts=1, started_at=1000.0, **state)  # type: ignore[arg-type]
+    pod = PodRow("u", "shop", "web", "Burstable", "Running", containers=(one,))
+    shown = pods_document(replace(SNAPSHOT, pods=(pod,)), "/qoslet", "cgroupfs")
+    jsonschema.validate(json.loads(encode(shown)), json.loads(schema.text("podstates")))
+    items = json.loads(encode(shown))["items"]
+    drawn = table(items, now, Terminal(), False, spaces=True)[2:]
+    assert drawn == ([] if remark is None else [f"  app: restarted 4s ago: {remark}"])
+
+
 def test_an_end_is_no_remark_while_the_container_starts_again() -> None:
     items = document()["items"]
     assert isinstance(items, list)
@@ -204,7 +232,7 @@ def test_an_end_is_no_remark_while_the_container_starts_again() -> None:
     assert ended
     for container in ended:
         container["exitReason"] = None
-    assert "exit code" not in "\n".join(table(items, 1060.0, Terminal(), False, spaces=True))
+    assert "loop: " not in "\n".join(table(items, 1060.0, Terminal(), False, spaces=True))
 
 
 def test_a_sentence_is_a_remark_and_no_status() -> None:

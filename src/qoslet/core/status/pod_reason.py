@@ -35,6 +35,11 @@ def exit_reason(state: ContainerState) -> str:
     return end_word(state.reason)
 
 
+def last_reason(state: ContainerState) -> str:
+    """Why a container ended last, in the kubelet's words, also while it runs again."""
+    return end_word(state.end_reason or ("Error" if state.exit_code else _COMPLETED))
+
+
 def end_word(reason: str) -> str:
     """The kubelet's word for a runtime's reason of an end."""
     return reason if reason in _ENDED or reason.isidentifier() else START_ERROR

@@ -109,7 +109,9 @@ class CriProbes:
             return "failure", timed_out(probe)
         data = (answer.stdout + answer.stderr)[:MAX_OUTPUT]
         text = " ".join(data.decode("utf-8", "replace").split())
-        return ("failure" if answer.exit_code else "success"), text
+        if not answer.exit_code:
+            return "success", text
+        return "failure", text or f"exit code {answer.exit_code}"
 
     async def _ask(self, probe: Probe) -> tuple[Result, str]:
         """A question over the network. Raises QosletError."""

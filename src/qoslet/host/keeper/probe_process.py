@@ -141,7 +141,7 @@ class ProbeProcess:
             return "success", text
         if self._pid_file and not os.path.exists(self._pid_file):
             return "unknown", text or "the runtime did not execute it"
-        return "failure", text
+        return "failure", text or f"exit code {self.code}"
 
     def _read(self) -> None:
         """Take what was printed; what is too much is lost."""

@@ -37,6 +37,9 @@ _ALWAYS = ("pod_name", "pod_ready", "pod_status", "container_restarts", "pod_cre
 _USAGE = ("pod_cpu", "pod_cpu_share", "pod_throttled", "pod_memory", "pod_memory_share")
 _WIDE = ("container_exit", "container_restart_at", *_USAGE, "pod_resize", "pod_uid", "pod_manifest")
 
+_RECENT_SECONDS = 3600
+"""So long the reason of a restart is shown."""
+
 _GOOD = frozenset(("Running", "Succeeded", "Completed"))
 _COLOURS = {"Running": "green", "Succeeded": "dim", "Failed": "red", "Pending": "yellow"}
 
@@ -198,6 +201,8 @@ def _remarks(item: Mapping[str, object], now: float) -> Iterable[str]:
             yield _exit_remark(container, now)
         elif container.get("status") == NOT_RUN:
             yield f"{container.get('name')}: {container.get('reason')}"
+        else:
+            yield from _restart_remark(container, now)
     if item.get("resize") not in (None, "Done"):
         why = item.get("resizeReason")
         yield f"resize {item['resize']}" + (f": {why}" if why else "")
@@ -212,4 +217,23 @@ def _exit_remark(container: Mapping[str, object], now: float) -> str:
     later = "" if restart is None else f"; restart in {age(_until(restart, container, now))}"
     reason, detail = container.get("exitReason"), container.get("reason")
     why = f"{reason} ({detail})" if detail != reason else str(reason)
-    return f"{container.get('name')}: {why}, exit code {container['exitCode']}{later}"
+    probe = _after_probe(container.get("lastExit"))
+    return f"{container.get('name')}: {why}, exit code {container['exitCode']}{probe}{later}"
+
+
+def _restart_remark(container: Mapping[str, object], now: float) -> Iterable[str]:
+    """Why a container that runs again was restarted in the last hour: ``app: restarted 8s ago:
+    OOMKilled, exit code 137``."""
+    last = container.get("lastExit")
+    if not container.get("running") or not isinstance(last, dict):
+        return
+    begun = _seconds(container.get("startedAt"))
+    if begun is None or not 0 <= now - begun < _RECENT_SECONDS:
+        return
+    text = f"{last['reason']}, exit code {last['exitCode']}{_after_probe(last)}"
+    yield f"{container.get('name')}: restarted {age(now - begun)} ago: {text}"
+
+
+def _after_probe(last: object) -> str:
+    is_after = isinstance(last, dict) and last.get("afterProbe")
+    return ", after a failed probe" if is_after else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.core.status.pod_reason import exit_reason, retry_at, waiting_reason
+from qoslet.core.status.pod_reason import exit_reason, last_reason, retry_at, waiting_reason
 from qoslet.render.documents.agent.memory import memory_document
 from qoslet.render.documents.plan import API_VERSION, Document, controller_block, problem_row
 from qoslet.render.documents.timestamps import moment
@@ -76,6 +76,18 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
+def _last_exit(state: ContainerState) -> Document | None:
+    """How a container ended last, also while it runs again."""
+    if state.exit_code is None:
+        return None
+    return {
+        "exitCode": state.exit_code,
+        "reason": last_reason(state),
+        "finishedAt": None if state.finished_at is None else moment(state.finished_at),
+        "afterProbe": state.probe_ended,
+    }
+
+
 def container_row(state: ContainerState, row: PodRow) -> Document:
     """One container of a pod."""
     restart = retry_at(state)
@@ -98,5 +110,6 @@ def container_row(state: ContainerState, row: PodRow) -> Document:
         "startedAt": None if state.started_at is None else moment(state.started_at),
         "finishedAt": None if state.finished_at is None else moment(state.finished_at),
         "log": state.log or None,
+        "lastExit": _last_exit(state),
         "usage": _usage(row.usage.get(state.name)),
     }
