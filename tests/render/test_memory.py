@@ -143,6 +143,7 @@ def test_the_table_says_it_below_the_pod() -> None:
     lines = table(document["items"], 2000.0, PLAIN, False, True, document["memory"])
     said = [line for line in lines if line.startswith("  app:")]
     assert said == [
+        "  app: restarted 16m ago: OOMKilled, exit code 137",
         "  app: 2 OOM kills, throttled 402x at memory.high, 1 breach of its protection",
         "  app: memory reclaimed below request 40Ki #, above high 23Mi "
         + spark(APP.recent["above_high"], PLAIN).strip(),
