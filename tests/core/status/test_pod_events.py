@@ -221,9 +221,7 @@ def test_probes_are_told_in_the_kubelets_words(before, after, events) -> None:
         (NO_TIMES[1], []),
         (
             EXITED,
-            [
-                "d/a/app: exited with 7; restarts in 10 s (at 1970-01-01T00:00:02Z, before this agent began)"
-            ],
+            ["d/a/app: exited with 7 (at 1970-01-01T00:00:02Z, before this agent began)"],
         ),
         (state(code=1), ["d/a/app: exited with 1 (before this agent began)"]),
     ],

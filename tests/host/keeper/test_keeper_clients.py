@@ -252,6 +252,24 @@ def test_a_keeper_that_cannot_start_says_why(tmp_path: Path) -> None:
     one.close()
 
 
+def test_an_agent_is_told_when_an_earlier_one_was_told_a_note(bench: Bench) -> None:
+    def note_of(client: KeeperRuntime) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while not (found := [one for one in client.notes if "no-such" in one]):
+            client.poll()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return found[0]
+
+    first = bench.client()
+    spec = pod("u1", ("app", "true"))
+    bench.begin(first, replace(spec, launches=(replace(spec.launches[0], cwd="/no-such"),)))
+    assert "before this agent began" not in note_of(first)
+    second = bench.client()
+    assert note_of(second).startswith(f"{note_of(first)} (at 2")
+    assert note_of(second).endswith("Z, before this agent began)")
+
+
 def test_what_an_agent_says_last_is_heard(bench: Bench) -> None:
     for number in range(3):
         one = bench.client()

@@ -162,12 +162,16 @@ def adopted_events(pod: str, state: ContainerState) -> list[PodEvent]:
     """What is amiss with a container that an agent finds: it failed, and has not run again since."""
     if state.running or not state.exit_code:
         return []
-    ended = _exit(pod, None, state, stopping=False)
-    moment = "before this agent began"
-    if state.finished_at is not None:
-        at = datetime.fromtimestamp(state.finished_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        moment = f"at {at}, {moment}"
-    return [replace(ended, text=f"{ended.text} ({moment})")]
+    ended = _exit(pod, None, replace(state, backoff=0.0), stopping=False)
+    return [replace(ended, text=f"{ended.text} ({before_agent(state.finished_at)})")]
+
+
+def before_agent(at: float | None) -> str:
+    """When something happened that an agent has found, in wall-clock seconds."""
+    if at is None:
+        return "before this agent began"
+    moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"at {moment}, before this agent began"
 
 
 def _unhealthy(pod: str, before: ContainerState | None, after: ContainerState) -> list[PodEvent]:

@@ -15,6 +15,7 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
+from qoslet.core.status.pod_events import before_agent
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.pod_status import RuntimePod
@@ -83,6 +84,7 @@ class KeeperRuntime:
         self._wrong: CannotDo | None = None
         self._states: tuple[ContainerState, ...] | None = None
         self.notes: list[str] = []
+        self._began = time.time()
         self.pid = 0
         self.place: Callable[[int], str] | None = None
         if self._starter.has_records() or self._starter.running():
@@ -335,7 +337,9 @@ class KeeperRuntime:
             case RequestsDone():
                 self._done(said.done)
             case LogMessage():
-                self._note(said.line)
+                # the keeper tells each agent again
+                is_old = 0 < said.at < self._began
+                self._note(f"{said.line} ({before_agent(said.at)})" if is_old else said.line)
 
     def _welcome(self, said: Welcome) -> None:
         """The keeper's first message."""

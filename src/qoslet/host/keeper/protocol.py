@@ -137,10 +137,12 @@ class RequestsDone(KeeperMessage, tag="done", frozen=True, omit_defaults=True):
 
 
 class LogMessage(KeeperMessage, tag="said", frozen=True):
-    """A line for people. ``id``: the request that was refused."""
+    """A line for people. ``id``: the request that was refused. ``at``: when it came to be, in
+    wall-clock seconds; 0: now."""
 
     line: str
     id: int = 0
+    at: float = 0.0
 
 
 Requests = Hello | StartPod | StopPod | RestartContainer | UpdatePod | RemovePod

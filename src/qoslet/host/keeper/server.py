@@ -93,6 +93,7 @@ class Keeper:
             self._poll.register(descriptor, select.POLLIN)
         listener.setblocking(False)
         self._served = False
+        self._noted, self._noted_at = 0, dict[str, float]()
 
     def clients(self) -> set[int]:
         """The processes that are connected."""
@@ -217,12 +218,15 @@ class Keeper:
     def _send_changes(self) -> None:
         """Tell every client what has changed, and let go of those that are gone."""
         changed = self._runtime.changes()
+        if self._runtime.said != self._noted:
+            now, self._noted = time.time(), self._runtime.said
+            self._noted_at = {one: self._noted_at.get(one, now) for one in self._runtime.notes}
         for number, client in list(self._clients.items()):
             if client.greeted:
                 for uid in changed:
                     self._news(client, uid)
                 for line in self._runtime.noted(client.heard):
-                    client.peer.send(LogMessage(line))
+                    client.peer.send(LogMessage(line, at=self._noted_at[line]))
                 client.heard = self._runtime.said
                 if client.told != client.done:
                     client.told = client.done
