@@ -66,6 +66,8 @@ def test_limits_tighter_than_ours_become_ours_and_others_the_kernels_on_v2(v2: C
         pytest.skip("the controllers are those of v1 here")
     good(v2, Step("create", pod), Step("set", pod, "memory.max", OURS))
     tree.mkdir(other)
+    tree.write(pod, "cgroup.subtree_control", "+memory")
+    tree.write(other, "memory.high", "8192")
     written = {
         "memory.high": ("4096", "max"),
         "memory.max": ("4096", OURS),
@@ -74,8 +76,6 @@ def test_limits_tighter_than_ours_become_ours_and_others_the_kernels_on_v2(v2: C
     }
     for file, (value, _) in written.items():
         theirs(v2, pod, file, value)
-    tree.write(pod, "cgroup.subtree_control", "+memory")
-    tree.write(other, "memory.high", "8192")
     assert len(lift(v2, journal.ledger, pod)) == len(written)
     assert {file: text(v2, pod, file) for file in written} == {
         file: wanted for file, (_, wanted) in written.items()
