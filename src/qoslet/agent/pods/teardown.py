@@ -89,14 +89,20 @@ class PodTeardown:
         return gone
 
     def _remove_cgroups(self, worker: PodWorker) -> bool:
-        """Remove the pod's cgroups with all below them, once they are empty."""
+        """Remove the pod's cgroups with all below them, once they are empty. Those that another
+        process made where a pod was to start stay, with what is in them."""
         context, executor = self._context, self._context.executor
         below: dict[str, ObservedCgroup] = {}
+        tops = []
         for top in worker.top_cgroups:
-            below |= executor.observer.observe(top, values=False).cgroups
+            seen = executor.observer.observe(top, values=False).cgroups
+            started = bool(worker.container_states)
+            if started or (top in seen and executor.is_owned(top, seen[top].identity)):
+                tops.append(top)
+                below |= seen
         taken = {path: one.pids for path, one in below.items() if one.pids}
         if taken:
-            return self._kill_leftovers(worker, taken)
+            return self._kill_leftovers(worker, tops, taken)
         if worker.phase is WorkerPhase.TERMINATED:
             looks = (
                 executor.observer.read_cgroup(path) for path in worker.container_cgroups.values()
@@ -112,7 +118,9 @@ class PodTeardown:
             context.fail(worker, "FailedToRemoveGroup", wrong)
         return wrong is None
 
-    def _kill_leftovers(self, worker: PodWorker, taken: dict[str, tuple[int, ...]]) -> bool:
+    def _kill_leftovers(
+        self, worker: PodWorker, tops: Iterable[str], taken: dict[str, tuple[int, ...]]
+    ) -> bool:
         """Kill what is still in the pod's cgroups though its containers ended. Returns False: not
         done yet."""
         context = self._context
@@ -120,7 +128,7 @@ class PodTeardown:
         who = context.killer.describe_processes(path, taken[path])
         message = f"{path}: killed {who}, which was still in it"
         try:
-            for top in worker.top_cgroups:
+            for top in tops:
                 context.killer.kill(top)
         except (QosletError, OSError) as error:
             context.fail(worker, "ProcessesLeft", f"{path}: {error}")
