@@ -183,6 +183,20 @@ def test_what_somebody_wrote_over_is_sent_again(bench: Bench) -> None:
     assert bench.text(POD, "memory.max") == "8388608"
 
 
+@pytest.mark.parametrize("name", ["theirs", "theirs.service", "theirs.scope"])
+def test_what_somebody_made_inside_a_slice_goes_with_it(bench: Bench, name: str) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", POD)]))
+    theirs = f"{POD}/{name}"
+    place = bench.folder / "cgroup" / theirs[1:]
+    place.mkdir()
+    bench.calls()
+    step = Step("remove", theirs)
+    assert driver.shell(step).startswith("rmdir " if name != "theirs.scope" else "systemctl stop ")
+    good(driver.perform([step]))
+    assert not place.exists()
+
+
 def test_a_qos_update_is_a_constant_number_of_calls(bench: Bench) -> None:
     driver = bench.driver()
     tiers = [f"{ROOT}/q-a.slice", f"{ROOT}/q-b.slice"]

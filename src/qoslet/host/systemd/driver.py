@@ -19,7 +19,7 @@ from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.kill import kill
 from qoslet.host.linux.openat import parent
 from qoslet.host.systemd.scope_holders import ScopeHolders
-from qoslet.host.systemd.unit_driver import SCOPE, Given, UnitDriver, unit_of
+from qoslet.host.systemd.unit_driver import SCOPE, Given, UnitDriver, is_unit, unit_of
 from qoslet.host.systemd.units import Units
 
 
@@ -72,6 +72,8 @@ class Systemd(UnitDriver):
 
     def shell(self, step: Step) -> str:
         """The shell line that would do ``step`` by hand, quoted."""
+        if not is_unit(step.path):
+            return super().shell(step)
         unit = quote(unit_of(step.path))
         match step.kind:
             case "create" if step.path.endswith(SCOPE):

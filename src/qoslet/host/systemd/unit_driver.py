@@ -100,12 +100,8 @@ class UnitDriver(Cgroupfs):
 
     def _chain(self, path: str) -> list[str]:
         """The cgroups from our root down to ``path``; empty where ``path`` is not a unit's."""
-        try:
-            unit_of(checked(path))
-        except (CgroupError, ValueError):
-            return []
-        chain = []
-        while is_at_or_below(path, self.root):
+        chain: list[str] = []
+        while is_at_or_below(path, self.root) and (chain or is_unit(path)):
             chain.append(path)
             path = parent(path)
         return chain[::-1]
@@ -354,8 +350,9 @@ class UnitDriver(Cgroupfs):
         for other in reversed(self.layout.trees[1:]):
             if other.identity(path) is not None:
                 other.rmdir(path)
-        await self.units.stop(unit_of(path))
-        await self._wait_removed(path)
+        if is_unit(path):
+            await self.units.stop(unit_of(path))
+            await self._wait_removed(path)
         self._remove(path)
         self._values.forget(path)
         self._written.pop(path, None)
@@ -380,6 +377,14 @@ class UnitDriver(Cgroupfs):
         for tree in self._own:
             tree.close()
         super().close()
+
+
+def is_unit(path: str) -> bool:
+    """Whether a path is that of a slice or of a scope in one; others were made without systemd."""
+    try:
+        return bool(unit_of(checked(path)))
+    except (CgroupError, ValueError):
+        return False
 
 
 def unit_of(path: str) -> str:
