@@ -172,10 +172,13 @@ def end_pods(tree: OwnedTree) -> list[str]:
     folder = folder_of(tree.place.root)
     refuse_pods_elsewhere(tree, folder)
     lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
-    left = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
+    # each by itself: what others have beside them below the root is not ours to end
+    occupied = {path: tree.driver.members(path) for path in tree.ledger.cgroups}
+    left = sorted({pid for pids in occupied.values() for pid in pids})
     if left:
         who = Killing(tree.driver.kill).describe_processes(tree.place.root, left)
-        if not tree.driver.kill(tree.place.root):
+        ended = [tree.driver.kill(path) for path, pids in occupied.items() if pids]
+        if not all(ended):
             raise CannotDo(
                 f"{who} cannot be stopped",
                 where=tree.place.root,
