@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,8 +37,8 @@ _INTRO = """# What the guard did with the zoo
 rows of what ran ([testing](testing.md) says how to run some of them). Amounts are in MiB, times in seconds. `at high`, `at max` and
 `else` are the longest times in which a load took no step, by where its usage stood: at `memory.high` below the limit, at
 `memory.max`, elsewhere; of several `times`, the median and the worst. The guests are emulated and slow. `decided` lists what qoslet did to the pod, and `fault` what an operator would
-complain about. A hog's row counts the neighbours to whom nothing happened; others have a row. `seen` has the day and the commit;
-`+` stands for changes that were not committed.
+complain about. A hog's row counts the neighbours to whom nothing happened; others have a row. `seen` has the day and the commit
+(`+` stands for changes that were not committed) and, where it was noted, the load that the machine around the guest had at the end, over five minutes on two CPUs.
 
 """
 
@@ -80,6 +81,7 @@ def played(
         say(f"Booting {label} for {', '.join(scenes)}")
         job = Job("run", {"QOSLET_COMMAND": command}, seconds + _LONGEST_SCENE)
         left = boot(system, disk, job)
+    when += f", load {os.getloadavg()[1]:.0f}"
     found, count = left.logs / "zoo.jsonl", left.logs / "played"
     if not count.exists():
         raise VmError(left.why() if left.code is None else f"no row; logs: {left.logs}")
