@@ -11,29 +11,40 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.verdicts.groups import MatchedGroups
-from qoslet.core.cgroup.names import is_at_or_below, is_below
-from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.cgroup.names import is_below
 
 
 def sandboxed_pods(context: AuditContext) -> frozenset[str]:
-    """UIDs of the pods with a RuntimeClass of which all containers should run and none has a process in
-    its cgroup, while others below the pod's have."""
-    busy = [path for path, one in context.live.cgroups.items() if one.processes]
-    containers: dict[str, list[Cgroup]] = {}
+    """UIDs of the pods with a RuntimeClass that have processes, but none in the cgroups of the containers
+    that run."""
+    containers: dict[str, list[str]] = {}
+    pods: dict[str, str] = {}
     for cgroup in context.plan.cgroups:
-        pod = cgroup.pod
-        if pod is not None and pod.platform.runtime_class and cgroup.container is not None:
-            containers.setdefault(pod.uid, []).append(cgroup)
+        pod, container, path = cgroup.pod, cgroup.container, cgroup.path
+        if pod is None or path is None or not pod.platform.runtime_class:
+            continue
+        if cgroup.level == "pod":
+            pods[pod.uid] = path
+        elif container is not None and container.runs:
+            containers.setdefault(pod.uid, []).append(path)
+    if not containers:
+        return frozenset()
+    busy = _with_processes(context)
+    return frozenset(
+        uid
+        for uid, paths in containers.items()
+        if pods.get(uid) in busy and not any(path in busy for path in paths)
+    )
+
+
+def _with_processes(context: AuditContext) -> set[str]:
+    """The cgroups that have processes in them or below."""
     found = set[str]()
-    for cgroup in context.plan.cgroups:
-        pod = cgroup.pod
-        rows = containers.get(pod.uid, []) if pod is not None and cgroup.level == "pod" else []
-        running = [one for one in rows if one.container is not None and one.container.runs]
-        inside = [path for path in busy if is_below(path, cgroup.path or "")] if running else []
-        own = [one.path for one in running if one.path is not None]
-        if inside and own and not any(is_at_or_below(path, one) for path in inside for one in own):
-            found.add(running[0].pod.uid if running[0].pod is not None else "")
-    return frozenset(found)
+    for path, one in context.live.cgroups.items():
+        while one.processes and path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found
 
 
 def without_sandboxed(
@@ -50,7 +61,7 @@ def without_sandboxed(
     kept = {
         path: one
         for path, one in matched.planned.items()
-        if not any(is_below(path, pod) for pod in pods)
+        if one.level == "pod" or one.pod is None or one.pod.uid not in uids
     }
     surplus = [path for path in matched.surplus if not any(is_below(path, pod) for pod in pods)]
     return replace(matched, planned=kept, surplus=tuple(surplus))
