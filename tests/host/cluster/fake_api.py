@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(2)
         elif self.command == "PATCH":
             api.patches.append((self.headers.get("Content-Type", ""), body))
-            self._answer(200, b"{}")
+            self._answer(200, b'{"kind": "Node", "apiVersion": "v1"}')
         elif parts.path in api.pages:
             self._answer(200, api.pages[parts.path])
         elif api.evictions is not None and parts.path != "/api/v1/pods":

@@ -7,7 +7,7 @@ from threading import Thread
 
 from qoslet.core.api.schema import shown
 from qoslet.core.guest.node_condition import PATCH_TYPE
-from qoslet.core.node.cluster.messages import refusal, status_of
+from qoslet.core.node.cluster.messages import kind_of, refusal, status_of
 from qoslet.errors import QosletError, reason_of
 from qoslet.host.cluster.session import OpenSession, ReadLimits, body_of
 
@@ -56,7 +56,7 @@ class NodeStatusWriter:
                 "PATCH", self._path, body, silence_seconds=seconds, content_type=PATCH_TYPE
             )
             answer = body_of(response, _LIMITS, time.monotonic)
-            if response.status == 200:
+            if response.status == 200 and kind_of(answer) == "Node":
                 return ""
             said = refusal(status_of(response.status, answer, response.retry_seconds))
             return f"{session.server} {said}"
