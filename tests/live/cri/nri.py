@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,10 @@ class NriNode:
         self.containers: dict[tuple[str, str], str] = {}
         self.seconds: list[float] = []
         """How long each creation took."""
+        self.created: dict[tuple[str, str], str] = {}
+        """Those that are not started."""
+        self.spent = defaultdict[str, float](float)
+        """Seconds in calls of the runtime, by method, and in what the test itself waits for."""
         self.process: subprocess.Popen[bytes] | None = None
         self.log = folder / "nri.log"
         self._loop = asyncio.Runner()
@@ -89,7 +95,8 @@ class NriNode:
 
     def planned(self) -> dict[tuple[str, str, str], str]:
         """The value of each file that the plugin sets: pod, container, file."""
-        done = run("plan", "-f", str(self.folder / "pods.json"), *self.options, "-o", "json")
+        with self.timed("plan"):
+            done = run("plan", "-f", str(self.folder / "pods.json"), *self.options, "-o", "json")
         assert done.returncode in (0, 1), done.stderr
         return {
             (one["pod"]["name"], one["container"], row["file"]): row["value"]
@@ -100,7 +107,17 @@ class NriNode:
         }
 
     def call(self, method: str, request: Message, kind: type[Any]) -> Any:
-        return self._loop.run(self._calls(method, request, kind, 120.0))
+        with self.timed(method):
+            return self._loop.run(self._calls(method, request, kind, 120.0))
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Add the seconds of this to ``spent``."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.spent[what] += time.monotonic() - begun
 
     def kubepods(self, pod: str) -> str:
         return f"{self.root}/kubepods/burstable/pod{pod}"
@@ -130,8 +147,8 @@ class NriNode:
         made = self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)
         self.sandboxes[name] = made.pod_sandbox_id, config
 
-    def create(self, pod: str, name: str) -> str:
-        """Create and start one container."""
+    def create(self, pod: str, name: str, *, start: bool = True) -> str:
+        """Create one container, and start it."""
         sandbox, config = self.sandboxes[pod]
         resources = _resources(self.pods[pod][name][1])
         request = pb.CreateContainerRequest(
@@ -152,9 +169,25 @@ class NriNode:
         begun = time.monotonic()
         made = self.call("CreateContainer", request, pb.CreateContainerResponse).container_id
         self.seconds.append(time.monotonic() - begun)
-        self.call("StartContainer", pb.StartContainerRequest(container_id=made), pb.Empty)
-        self.containers[pod, name] = made
+        self.created[pod, name] = made
+        if start:
+            self.start(pod, name)
         return str(made)
+
+    def start(self, pod: str, name: str) -> None:
+        """Start one that is created."""
+        made = self.created[pod, name]
+        self.call("StartContainer", pb.StartContainerRequest(container_id=made), pb.Empty)
+        self.containers[pod, name] = self.created.pop((pod, name))
+
+    def kept(self, id: str) -> dict[str, str]:
+        """What the runtime has for a container's cgroup."""
+        asked = pb.ContainerStatusRequest(container_id=id, verbose=True)
+        told = self.call("ContainerStatus", asked, pb.ContainerStatusResponse).info["info"]
+        found: dict[str, str] = json.loads(told)["runtimeSpec"]["linux"]["resources"].get(
+            "unified", {}
+        )
+        return found
 
     def resize(self, pod: str, name: str, request: int, limit: int) -> None:
         """As a kubelet does: the pod first, then the container."""
@@ -166,7 +199,7 @@ class NriNode:
         self.call("UpdateContainerResources", asked, pb.Empty)
 
     def remove(self, pod: str, name: str) -> None:
-        id = self.containers.pop((pod, name))
+        id = self.containers.pop((pod, name), "") or self.created.pop((pod, name))
         self.call("StopContainer", pb.StopContainerRequest(container_id=id, timeout=0), pb.Empty)
         self.call("RemoveContainer", pb.RemoveContainerRequest(container_id=id), pb.Empty)
 
@@ -206,19 +239,25 @@ class NriNode:
             self.process = made
         return made
 
+    def until_registered(self, before: int) -> None:
+        """Wait for one more registration than ``before``."""
+        self.until(lambda: self.registrations() > before)
+
     def end(self, number: int = signal.SIGTERM) -> int:
         """End the plugin."""
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(60 * SLOW)
+        with self.timed("end of the plugin"):
+            code = self.process.wait(60 * SLOW)
         self.process = None
         return code
 
     def until(self, ready: Callable[[], bool], seconds: float = 30.0) -> None:
         end = time.monotonic() + seconds * SLOW
-        while not ready():
-            assert time.monotonic() < end, f"{self.wrong()}\n{self.log.read_text()[-6000:]}"
-            time.sleep(0.2)
+        with self.timed("waits"):
+            while not ready():
+                assert time.monotonic() < end, f"{self.wrong()}\n{self.log.read_text()[-6000:]}"
+                time.sleep(0.2)
 
     def registrations(self) -> int:
         return self.log.read_text().count("registered with") if self.log.exists() else 0
