@@ -137,7 +137,6 @@ READERS: Mapping[str, tuple[str, Callable[[Faults, str, Any], Any]]] = {
     "failCgroupV1": ("fail_cgroup_v1", read.boolean),
     "failSwapOn": ("fail_swap_on", read.boolean),
     "maxPods": ("max_pods", _count),
-    "podsPerCore": ("pods_per_core", _count),
     "containerLogMaxSize": ("container_log_max_size", read.size),
     "containerLogMaxFiles": ("container_log_max_files", _files),
 }
@@ -152,6 +151,7 @@ UNUSED: Mapping[str, Callable[[Faults, str, Any], Any]] = {
     "evictionMaxPodGracePeriod": _seconds,
     "evictionPressureTransitionPeriod": read.duration,
     "mergeDefaultEvictionSettings": read.boolean,
+    "podsPerCore": _count,
     "seccompDefault": read.boolean,
 }
 """Fields that are read, but decide about no cgroup by themselves."""
@@ -251,6 +251,7 @@ def kubelet_of(
     the CPU of both reservations: kubelet app run.
     """
     values = dict(found.values)
+    values["pods_per_core"] = found.unused.get("podsPerCore") or 0
     values["seccomp_default"] = bool(found.unused.get("seccompDefault"))
     defaults = _EVICTION_WINDOWS if os == "windows" else EVICTION
     if "eviction_hard" not in values:
