@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
-from qoslet.app.recorded import kept_containers
+from qoslet.app.recorded import ended_pods, kept_containers
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import KEEPER, state_folder
+
+if TYPE_CHECKING:
+    from qoslet.core.api.pod import Pod
 
 
 def keeps_pods(root: str) -> bool:
@@ -22,6 +28,15 @@ def _kept(root: str) -> dict[tuple[str, str], tuple[str, bool]]:
     except CannotDo:
         return {}
     return kept_containers(folder)
+
+
+def without_ended(pods: Sequence[Pod], root: str) -> Sequence[Pod]:
+    """The pods but those that qoslet's records below a cgroup root say have ended for good."""
+    try:
+        ended = ended_pods(state_folder(root, KEEPER))
+    except CannotDo:
+        return pods
+    return [pod for pod in pods if pod.uid not in ended] if ended else pods
 
 
 def own_containers(plan: Plan) -> Plan:

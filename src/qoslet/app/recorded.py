@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from qoslet.core.workload.lifecycle import finished
 from qoslet.host.containers.records import PodRecord, read_kind, start_time
 from qoslet.host.cri.pod_record import CriPodRecord
 from qoslet.host.cri.shims import leaf_of
@@ -47,6 +48,17 @@ def kept_containers(folder: str) -> dict[tuple[str, str], tuple[str, bool]]:
             runs = main is not None and start_time(main.pid) == main.start
             found[record.spec.uid, name] = path, runs
     return found
+
+
+def ended_pods(folder: str) -> frozenset[str]:
+    """UIDs of the pods that are recorded in a state folder in this boot and have ended for good:
+    they hold no cgroups."""
+    boot = this_boot()
+    return frozenset(
+        record.spec.uid
+        for record in _records(f"{folder}/{KEEPER}", PodRecord)
+        if record.boot == boot and record.lives and finished(record.spec, record.lives)
+    )
 
 
 def _holds(record: PodRecord, name: str, path: str, members: Members) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
-from qoslet.app.own_tree import keeps_pods
+from qoslet.app.own_tree import keeps_pods, without_ended
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.node.resolve import as_written
 from qoslet.errors import BadInput, CannotDo
@@ -49,7 +49,16 @@ class NodeAudit:
             raise BadInput(error.message, where=error.where or "-f", hint=error.hint) from None
         if args.runtime == "process":
             inputs = replace(inputs, node=as_written(inputs.node))
-        self._inputs = scheduled(inputs)
+        self._inputs = self._on_node(inputs)
+
+    def _on_node(self, inputs: Inputs) -> Inputs:
+        """The pods that are to have cgroups now: of a tree that qoslet keeps without those that have
+        ended for good."""
+        found = scheduled(inputs)
+        if self._args.live:
+            return found
+        pods = without_ended(found.pods, inputs.node.kubelet.cgroup_root)
+        return found if len(pods) == len(found.pods) else replace(found, pods=pods)
 
     def look(self, pause: Callable[[float], object] = time.sleep) -> Audited:
         """Audit once: pods are read again with each look after the first, and what is off is looked at
@@ -116,7 +125,7 @@ class NodeAudit:
         args = self._args
         options = Options(args.expand, allocated, self._inputs.node.name, selector=args.selector)
         pods = load(args.filename, options, recursive=args.recursive).pods
-        return scheduled(replace(self._inputs, pods=pods))
+        return self._on_node(replace(self._inputs, pods=pods))
 
 
 def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
