@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from qoslet.core.status.node_top import TopRow
@@ -163,6 +164,36 @@ def test_an_agent_says_why_a_pod_failed() -> None:
     }  # fmt: skip
     ((pod, event),) = AgentStory().events({"items": [item]}, 1.0, 2.0)
     assert (pod, event.text) == ("shop/web-0", "Evicted: the node was short of memory")
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"event": "max"}, "at its memory limit"),
+        ({"event": "oom_kill", "process": "stress", "why": "64 MiB, at its limit"}, "stress 64 MiB, at its limit"),
+        ({"event": "oom_kill"}, "a process"),
+    ],
+)  # fmt: skip
+def test_memory_events_are_told_in_words(row: dict[str, object], text: str) -> None:
+    found = agent_document(events=[{"time": "2026-11-23T10:00:00Z", "pod": "shop/web-0", **row}])
+    ((_, event),) = AgentStory().events(found, 1.0, 2.0)
+    assert event.text == text
+
+
+def test_the_last_end_of_a_container_is_told_once() -> None:
+    last = {
+        "exitCode": 137, "reason": "Error", "finishedAt": "2026-11-23T10:00:00Z", "afterProbe": False,
+    }  # fmt: skip
+    one = {"name": "app", "cgroup": "/q/podu0/app", "lastExit": last}
+    item = {"namespace": "shop", "name": "web-0", "uid": "u0", "phase": "Running"}
+    story, found = (
+        AgentStory(),
+        {"items": [{**item, "containers": [one, {**one, "lastExit": None}]}]},
+    )
+    ((pod, event),) = story.events(found, 1.0, 2.0)
+    assert (pod, event.container) == ("shop/web-0", "app")
+    assert (event.severity, event.text) == ("warning", "exited: Error, exit code 137")
+    assert list(story.events(found, 3.0, 4.0)) == []
 
 
 def test_marks_name_the_worst_first() -> None:

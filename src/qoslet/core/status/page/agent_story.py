@@ -16,6 +16,16 @@ from qoslet.core.status.page.pod_story import StoryEvent, StoryKind
 REMEMBERED = 10_000
 """Events that are known to be told; of more than that the oldest half is forgotten."""
 
+_WORDS = {
+    "max": "at its memory limit",
+    "high": "throttled at memory.high",
+    "low": "reclaimed below memory.low",
+    "oom": "out of memory at its limit",
+    "oom_kill": "",
+    "oom_group_kill": "the whole container",
+}
+"""The kernel's names of events in memory.events, for people."""
+
 
 class AgentStory:
     """Turns answers of one agent into events."""
@@ -29,7 +39,9 @@ class AgentStory:
         """New events with their pods, ``namespace/name``; ``now`` is monotonic seconds."""
         memory = document.get("memory") or {}
         for row in memory.get("events", ()):
-            text = " ".join(filter(None, (row["event"], row.get("process"), row.get("why"))))
+            said = _WORDS.get(row["event"], row["event"])
+            text = " ".join(filter(None, (said, row.get("process"), row.get("why"))))
+            text = text or "a process"
             kind: StoryKind = "oom-kill" if "kill" in row["event"] else "agent"
             severity: Severity = "error" if kind == "oom-kill" else "warning"
             yield from self._once(row, kind, text, severity, now, wall, row.get("count") or 0)
@@ -67,8 +79,18 @@ class AgentStory:
     def _of_pod(
         self, pod: Mapping[str, Any], now: float, wall: float
     ) -> Iterator[tuple[str, StoryEvent]]:
-        """A pod that failed or was evicted."""
+        """A pod that failed or was evicted, and the last end of each container."""
         name = f"{pod['namespace']}/{pod['name']}"
+        for container in pod.get("containers", ()):
+            last = container.get("lastExit")
+            if last is None:
+                continue
+            probe = ", after a failed probe" if last["afterProbe"] else ""
+            text = f"exited: {last['reason']}, exit code {last['exitCode']}{probe}"
+            row = {"pod": name, "time": last["finishedAt"], "cgroup": container["cgroup"]}
+            row["container"] = container["name"]
+            severity: Severity = "warning" if last["exitCode"] else "info"
+            yield from self._once(row, "agent", text, severity, now, wall, 0)
         reason = pod.get("reason") or ""
         if pod["phase"] == "Failed":
             text = ": ".join(filter(None, (pod.get("status") or reason, pod.get("message"))))
