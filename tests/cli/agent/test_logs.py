@@ -138,6 +138,8 @@ def test_runs_containers_and_pods(bench: Bench, shown) -> None:
     bench.write("app", 0, b"stdout F shop", key="shop/web")
     assert b"choose with -n" in shown("web", code=3)
     assert shown("web", "-n", "shop") == b"shop\n"
+    assert shown("shop/web") == shown("shop/web/app") == b"shop\n"
+    assert b"no logs of container none" in shown("shop/web/none", code=3)
 
 
 def test_a_pod_with_the_longest_name_has_logs_under_its_name(bench: Bench, shown) -> None:

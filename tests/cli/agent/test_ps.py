@@ -169,6 +169,8 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     assert [row["cgroup"] for row in found["memory"]["groups"]] == ["/qoslet/a"]
     jsonschema.validate(found, json.loads(schema.text("podstates")))
     assert ps("pod/web", "-o", "json")[1] == ps("po/web", "-o", "json")[1] != ps("-o", "json")[1]
+    assert ps("shop/web", "-o", "json")[1] == ps("pod/web", "-o", "json")[1]
+    assert ps("default/web")[0] == 3
     crashing = ps("crash", "-o", "json")[1]
     for target in ("deployment/loops", "deploy/loops", "rs/loops-5d9c7b8f6d"):
         assert ps(target, "-o", "json")[1] == crashing

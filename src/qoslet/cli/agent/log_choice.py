@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def location_of(args: argparse.Namespace, folder: str) -> LogLocation:
     """The logs that are meant, below the state folder of the root. Raises CannotDo."""
     found = _all_places(folder)
+    _split_namespace(args, found)
     pod, _, container = args.pod.partition("/")
     container = args.container or container
     if not any(_is_of(place, pod) for place in found):
@@ -41,6 +42,17 @@ def location_of(args: argparse.Namespace, folder: str) -> LogLocation:
     _check_namespaces(named, f"a pod {pod}")
     newest = max(named, key=lambda one: one.age())
     return _container([one for one in named if one.uid == newest.uid], container)
+
+
+def _split_namespace(args: argparse.Namespace, found: Sequence[LogLocation]) -> None:
+    """Take ``NAMESPACE/POD[/CONTAINER]``, as the agent's log names them, for ``-n`` and the rest; a
+    pod that is called like the namespace goes first."""
+    space, slash, rest = args.pod.partition("/")
+    pod = rest.partition("/")[0]
+    if not slash or args.namespace is not None or any(_is_of(one, space) for one in found):
+        return
+    if any(one.namespace == space and _is_of(one, pod) for one in found):
+        args.namespace, args.pod = space, rest
 
 
 def _all_places(folder: str) -> list[LogLocation]:

@@ -101,10 +101,12 @@ def _is_first(document: dict[str, Any]) -> bool:
 
 
 def _is_named(item: dict[str, Any], name: str) -> bool:
-    """Whether ``web``, ``pod/web`` or ``deployment/web`` is the pod, or has made it."""
+    """Whether ``web``, ``shop/web``, ``pod/web`` or ``deployment/web`` is the pod, or has made it."""
     called = str(item.get("name"))
+    if name in (called, f"{item.get('namespace')}/{called}"):
+        return True
     if "/" not in name:
-        return name == called
+        return False
     from qoslet.cli.agent.log_choice import is_of
     from qoslet.core.api.input.kubectl_names import target_of
 
