@@ -55,6 +55,7 @@ def test_version_and_help() -> None:
         (("--verbose",), "qoslet: unknown option --verbose"),
         (("plan",), "qoslet: -f: no pods given"),
         (("plan", "--nod", "x"), "did you mean --node?"),
+        (("run", "x", "--root", "/q"), "did you mean --cgroup-root?"),
         (("plan", "x", "-o", "xml"), "invalid choice: 'xml'"),
         (("plan", "x", "-o", "tre"), "-o/--output: invalid choice: 'tre' (did you mean tree?)"),
         (("run", "x", "--with", "podman"), "--with: invalid choice: 'podman' (choose from process"),

@@ -140,8 +140,10 @@ def bundle_of(args: argparse.Namespace) -> BundleInputs | None:
 
 def _no_pods(args: argparse.Namespace) -> BadInput:
     """The fault of a command line that names no pods."""
-    hint = "qoslet plan -f pods.yaml, or - for standard input"
-    if hasattr(args, "live"):
+    hint = "give -f pods.yaml, or - for standard input"
+    if getattr(args, "runtime", None) == "process":
+        hint = "give -f the manifests that qoslet run was given"
+    elif hasattr(args, "live"):
         hint += "; --live takes those of the kubelet that runs here"
     return BadInput("no pods given", where="-f", hint=hint)
 

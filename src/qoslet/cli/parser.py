@@ -147,6 +147,9 @@ class Parser(argparse.ArgumentParser):
 
         known = [name for name in self._option_string_actions if name.startswith("--")]
         name = word.partition("=")[0]
+        ends = [one for one in known if one.endswith(name[1:])]
+        if len(ends) == 1 and name not in known:
+            return ends[0]
         found = None if name in known else get_close_matches(name, known, 1, 0.7)
         return found[0] if found else None
 

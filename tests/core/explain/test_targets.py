@@ -129,6 +129,8 @@ def test_names_of_pods_come_first() -> None:
         ("deployment/wbe", "no pod of deployment 'wbe' (did you mean web"),
         ("sts/web", "no pod of statefulset 'web'"),
         ("deployment/app", "no pod of deployment 'app'"),
+        ("kubepods", "did you mean the cgroup /kubepods?"),
+        ("burstable", "did you mean the cgroup /kubepods/burstable?"),
         ("pod/nope", "no pod or container named 'nope'"),
         ("pod/web/none", "no pod or container named 'web/none'"),
         ("service/web", "no pod or container named 'service/web'"),

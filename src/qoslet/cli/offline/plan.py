@@ -91,8 +91,11 @@ def _print_plan_problems(made: Plan, output: str) -> None:
     if nameless:
         from qoslet.render.text.streams import note
 
+        many = nameless > 1
+        what = f"{nameless} cgroups have" if many else "1 cgroup has"
+        names = "their names stand" if many else "its name stands"
         note(
-            f"{nameless} cgroups have no path before the runtime creates them: their names stand for it"
+            f"{what} no path before the runtime creates {'them' if many else 'it'}: {names} for it"
         )
 
 

@@ -88,6 +88,9 @@ def _by_name(plan: Plan, target: str) -> list[Cgroup]:
 
 
 def _near(plan: Plan, target: str) -> str:
+    for cgroup in plan.cgroups:
+        if cgroup.name.endswith(f"/{target}"):
+            return f"did you mean the cgroup {cgroup.name}?"
     names: dict[str, None] = {}
     for cgroup in plan.cgroups:
         if cgroup.pod is not None:
