@@ -18,7 +18,7 @@ from qoslet.host.files.manifests import load_text
 from qoslet.render.documents.plan import encode
 from qoslet.render.documents.top import top_document
 from qoslet.render.terminal import Terminal
-from qoslet.render.text.live.top import draw, summary
+from qoslet.render.text.live.top import LEAST_WIDTH, draw, summary
 from tests.core.vectors.fixtures import node_of
 
 PODS = """
@@ -171,3 +171,11 @@ def test_a_container_that_has_ended_is_absent_as_it_should_be() -> None:
     drawn = list(draw(rows, Terminal(width=100)))
     assert [line.split()[-1] for line in drawn if line.split()[0] == "first"] == ["ended"]
     assert f"{len(rows) - 1} absent" in summary(rows, "n1")
+
+
+def test_the_narrowest_terminal_shows_what_a_cgroup_uses() -> None:
+    answer = made()
+    rows = top_rows(answer, None, seen(answer, 1.0, "/app"))
+    lines = list(draw(rows, Terminal(unicode=True, width=LEAST_WIDTH)))
+    assert max(len(one) for one in lines) <= LEAST_WIDTH
+    assert lines[0].split() == ["NAME", "CPU", "memory"]

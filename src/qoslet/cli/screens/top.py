@@ -19,6 +19,7 @@ from qoslet.core.status.node_top import SORT_KEYS, SortKey, TopRow, arranged
 from qoslet.errors import QosletError
 from qoslet.render.terminal import Terminal, printable
 from qoslet.render.text.live.top import (
+    LEAST_WIDTH,
     Layout,
     head,
     headline,
@@ -169,7 +170,7 @@ class TopApp(App[None]):
 
     def _draw(self) -> None:
         """Show what is known; only lines that differ are written."""
-        terminal = Terminal(unicode=True, width=max(60, self.size.width - 4))
+        terminal = Terminal(unicode=True, width=max(LEAST_WIDTH, self.size.width - 4))
         fits = layout(terminal)
         shown = arranged(self._rows, self._sort, self._folded, self._wanted)
         texts = [self._text(row, terminal, fits) for row in shown]

@@ -69,11 +69,13 @@ COLUMNS: tuple[Column, ...] = (
     Column("memory", 9, lambda row: _size(row.memory)),
     Column("asked", 9, lambda row: _size(row.memory_request), 100),
     Column("high", 9, lambda row: _size(row.memory_high), 100),
-    Column("limit", 9, lambda row: _size(row.memory_limit)),
+    Column("limit", 9, lambda row: _size(row.memory_limit), 45),
     Column("PSI", 5, lambda row: _percent(row.pressure), 76),
     Column("OOM", 5, lambda row: _count(row.oom_kills), 76),
 )
 _WITH_BAR = 118
+LEAST_WIDTH = 36
+"""So narrow a terminal still shows what each cgroup uses."""
 
 
 def layout(terminal: Terminal) -> Layout:
