@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from qoslet.core.fleet.plan import Fleet, NodeResult
 
 _AMOUNTS = ("capacity", "allocatable", "enforced", "requested")
+_UNREQUESTED = ("pid", "pods")
+"""What a node has and no pod requests by name."""
 
 
 def check(form: str) -> None:
@@ -24,7 +26,7 @@ def check(form: str) -> None:
 
 def columns(fleet: Fleet) -> dict[str, list[Any]]:
     """A column for each number of a node, CPU in millicores and all else in units; null where a node
-    is broken."""
+    is broken, or does not say."""
     resources = sorted(
         {name for one in fleet.nodes for field in _AMOUNTS for name in getattr(one.outcome, field)}
     )
@@ -43,7 +45,8 @@ def _row(result: NodeResult, resources: list[str]) -> dict[str, Any]:
             given = getattr(outcome, field)
             for name in resources:
                 unit = "_milli" if name == "cpu" else ""
-                row[f"{field}_{name}{unit}"] = given.get(name, 0)
+                is_zero = field == "requested" and name not in _UNREQUESTED
+                row[f"{field}_{name}{unit}"] = given.get(name, 0 if is_zero else None)
         row |= {
             "throttled": outcome.throttled,
             "overcommitted": outcome.overcommitted,
