@@ -171,6 +171,12 @@ BAD: list[tuple[str, Any, str, str]] = [
         "2 is above the limit 1500m",
     ),
     (
+        "thousandths of a byte",
+        one(requests={"memory": "256M"}, limits={"memory": "512m"}),
+        f"{R}.requests.memory",
+        "did you mean 512Mi or 512M?",
+    ),
+    (
         "hugepages differ",
         one(requests={"hugepages-2Mi": "2Mi", "cpu": 1}, limits={"hugepages-2Mi": "4Mi"}),
         f"{R}.requests.hugepages-2Mi",

@@ -319,6 +319,14 @@ def _is_joined(text: str) -> bool:
     return text.replace("-", "").replace("_", "").replace(".", "").isalnum()
 
 
+def _above_hint(name: str, limit: Quantity) -> str:
+    """What to do about a request above a ``limit``."""
+    text = canonical(limit)
+    if name == "memory" and text.endswith("m"):
+        return f"m is a thousandth of a byte: did you mean {text[:-1]}Mi or {text[:-1]}M?"
+    return "raise the limit or lower the request"
+
+
 def _compare(
     requests: Quantities,
     limits: Quantities,
@@ -340,7 +348,7 @@ def _compare(
             faults.append(FieldFault(place, message, f"{name} cannot be overcommitted"))
         elif request.nano > limit.nano:
             message = f"{canonical(request)} is above the limit {canonical(limit)}"
-            faults.append(FieldFault(place, message, "raise the limit or lower the request"))
+            faults.append(FieldFault(place, message, _above_hint(name, limit)))
     given = {*requests, *limits}
     if any(name.startswith(HUGEPAGES) for name in given) and not given & {"cpu", "memory"}:
         cause = "hugepages need a cpu or memory request"
