@@ -55,6 +55,7 @@ def test_version_and_help() -> None:
         (("--verbose",), "qoslet: unknown option --verbose"),
         (("plan",), "qoslet: -f: no pods given"),
         (("plan", "--nod", "x"), "did you mean --node?"),
+        (("top", "--at", "99:99"), "qoslet: --at: '99:99' is not a time"),
         (("run", "x", "--root", "/q"), "did you mean --cgroup-root?"),
         (("plan", "x", "-o", "xml"), "invalid choice: 'xml'"),
         (("plan", "x", "-o", "tre"), "-o/--output: invalid choice: 'tre' (did you mean tree?)"),

@@ -111,6 +111,9 @@ class Parser(argparse.ArgumentParser):
             if near:
                 hint = f"did you mean {near}?"
                 break
+        where, colon, rest = message.removeprefix("argument ").partition(": ")
+        if message.startswith("argument ") and colon:
+            raise BadInput(rest, where=where, hint=hint)
         raise BadInput(message, hint=hint)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
