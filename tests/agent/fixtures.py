@@ -161,6 +161,7 @@ class Keeper:
         self.stuck: set[str] = set()
         self.deaf: set[str] = set()
         self.homeless: set[str] = set()
+        self.starting: set[str] = set()
         self.broken = False
         self.calls: list[tuple[object, ...]] = []
 
@@ -190,6 +191,7 @@ class Keeper:
                 exit_code=kept.codes.get(name),
                 restarts=kept.restarts.get(name, 0),
                 awaits_cgroup=uid in self.homeless,
+                starting=uid in self.starting,
             )
             for uid, kept in self.kept.items()
             for name, pid in kept.pids.items()

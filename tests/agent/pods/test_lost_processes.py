@@ -41,3 +41,17 @@ def test_one_that_ended_and_was_not_collected_was_not_moved() -> None:
     bench.kernel.attach("/", pid)
     bench.kernel.end(pid, 3)
     assert [moved(bench) for _ in range(3)] == [[], [], []]
+
+
+def test_one_that_has_not_joined_its_cgroup_yet_was_not_moved() -> None:
+    """On a busy machine a start takes longer than two looks at everything."""
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    pid = bench.keeper.kept["a"].pids["app"]
+    assert pid is not None
+    bench.kernel.attach("/", pid)
+    bench.keeper.starting = {"a"}
+    assert [moved(bench) for _ in range(3)] == [[], [], []]
+    bench.keeper.starting = set()
+    assert [len(moved(bench)) for _ in range(4)] == [0, 0, 1, 0]

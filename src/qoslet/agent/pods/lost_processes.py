@@ -24,6 +24,9 @@ class LostProcesses:
                 pid = state.pid
                 if not state.running or pid is None or state.cgroup not in seen.cgroups:
                     continue
+                if state.starting:
+                    # it joins its cgroup before it executes the command
+                    continue
                 if is_at_or_below(places.get(pid, ""), state.cgroup):
                     continue
                 if not self._context.killer.lives(pid):
