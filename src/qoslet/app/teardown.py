@@ -18,6 +18,7 @@ from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.containers.process_space import refuse_other_space
+from qoslet.host.containers.records import records_below
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.questions import http_server
@@ -67,6 +68,22 @@ def refuse_pods_elsewhere(tree: OwnedTree, folder: str) -> None:
     """Raise CannotDo where a pod of a tree runs in other namespaces than ours."""
     populated = partial(is_populated, tree.driver.layout)
     refuse_other_space(f"{folder}/{KEEPER}", tree.place.root, populated)
+
+
+def refuse_other_runtime(tree: OwnedTree, runs_with: str) -> None:
+    """Raise CannotDo where a pod of a tree runs that another runtime than ``runs_with`` started: it
+    would be ended, and one that never restarts for good."""
+    folder = f"{folder_of(tree.place.root)}/{KEEPER}"
+    populated = partial(is_populated, tree.driver.layout)
+    for record in records_below(folder):
+        bundles = record.spec.bundles
+        kept = "process" if bundles is None else bundles.engine.name
+        if kept != runs_with and any(map(populated, record.cgroups.values())):
+            raise CannotDo(
+                f"Pod {record.spec.key} runs --with {kept}, not --with {runs_with}",
+                where=tree.place.root,
+                hint=f"continue with qoslet run --with {kept}, or stop its pods with qoslet release",
+            )
 
 
 def remove_files(folder: str, keep: Collection[str] = ()) -> None:

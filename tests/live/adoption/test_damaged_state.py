@@ -153,6 +153,21 @@ def test_in_other_namespaces_no_pod_is_started_twice_or_taken_for_dead(
     agent.stop(run)
 
 
+@pytest.mark.skipif(
+    shutil.which("runc") is None, reason="runc is not installed: apt-get install runc"
+)
+def test_pods_of_another_runtime_are_not_ended(agent: Agent) -> None:
+    """They would be restarted, and those with restartPolicy Never would have failed."""
+    pids = running(agent)
+    said = "".join(ended(agent.service("--with", "runc", "--rootfs", "x=/"), 3))
+    assert "runs --with process, not --with runc" in said
+    assert agent.pids() == pids
+    run = agent.service()
+    agent.until(agent.answers)
+    assert agent.pids() == pids
+    agent.stop(run)
+
+
 def test_without_journal_and_records_it_names_the_safe_step(agent: Agent) -> None:
     pids = running(agent)
     keepers = {

@@ -9,7 +9,8 @@ Source: proc(5) /proc/PID/stat field 22.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from errno import ENOSPC
 from typing import Generic, TypeVar
 from zlib import crc32
@@ -163,6 +164,13 @@ def _overwrite(path: str, data: bytes) -> None:
 def read_record(folder: str) -> PodRecord:
     """The record in a pod's directory. Raises OSError, ``msgspec.MsgspecError``."""
     return read_kind(folder, PodRecord)
+
+
+def records_below(folder: str) -> Iterator[PodRecord]:
+    """The records in a folder that can be read, whoever keeps the pods."""
+    for uid in _names(folder):
+        with suppress(OSError, msgspec.MsgspecError):
+            yield read_record(f"{folder}/{uid}")
 
 
 def read_kind(folder: str, kind: type[R]) -> R:
