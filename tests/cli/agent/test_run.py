@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.cli.agent.run import options_of
+from qoslet.cli.commands import parser_of
 from tests.cli.fixtures import environment, run
 
 
@@ -44,6 +46,12 @@ def test_bad_usage_is_one_line(words: tuple[str, ...], said: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("given", ["/h/", "//h", "/h//"])
+def test_needless_slashes_of_the_root_do_no_harm(given: str) -> None:
+    arguments = parser_of("run").parse_args(["examples/", "--cgroup-root", given])
+    assert options_of(arguments).root == "/h"
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: i, command: [a]}]}\n"

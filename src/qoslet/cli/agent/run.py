@@ -21,7 +21,7 @@ from qoslet.cli.parser import (
     add_shrink_argument,
     screen,
 )
-from qoslet.core.cgroup.names import DEFAULT_ROOT
+from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root
 from qoslet.core.node.flags import flags_of
 from qoslet.errors import EXIT_NO, EXIT_OK, EXIT_PIPE, BadInput, CannotDo
 from qoslet.render.text.problems import print_problems
@@ -54,7 +54,7 @@ possible on this machine (--simulate always is), 141 the reader of the output ha
 def options_of(args: argparse.Namespace) -> RunOptions:
     """The command line, decoded. Raises BadInput for what the parser cannot know."""
     flags = flags_of(args)
-    root = flags.cgroup_root or DEFAULT_ROOT
+    root = checked_root(flags.cgroup_root or DEFAULT_ROOT)
     flags = replace(
         flags,
         cgroup_root=root,
@@ -122,13 +122,7 @@ def _check_with(options: RunOptions) -> None:
 
 
 def _check_root(options: RunOptions) -> None:
-    """The root and what can be had there. Raises BadInput."""
-    parts = [part for part in options.root.split("/") if part]
-    if not options.root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
-        hint = f"such as {DEFAULT_ROOT}: qoslet creates and removes everything below it"
-        raise BadInput(
-            f"{options.root!r} must be a cgroup below /", where="--cgroup-root", hint=hint
-        )
+    """What can be had at the root. Raises BadInput."""
     if options.simulate and options.flags.cgroup_driver != "cgroupfs":
         hint = "leave out --simulate or --cgroup-driver; plan shows the unit properties"
         raise BadInput("--simulate has no systemd", where="--cgroup-driver", hint=hint)

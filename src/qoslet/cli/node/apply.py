@@ -13,7 +13,7 @@ from qoslet.cli.parser import (
     add_schema_argument,
     add_shrink_argument,
 )
-from qoslet.core.cgroup.names import DEFAULT_ROOT
+from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.problems import print_problems
 from qoslet.render.text.streams import emit, note
@@ -61,15 +61,6 @@ def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="Print the commands and change nothing"
     )
-
-
-def checked_root(root: str) -> str:
-    """A cgroup below the root of the hierarchy. Raises BadInput."""
-    parts = [part for part in root.split("/") if part]
-    if not root.startswith("/") or not parts or any(p in (".", "..") for p in parts):
-        hint = "such as /qoslet: qoslet creates and removes everything below it"
-        raise BadInput(f"{root!r} must be a cgroup below /", where="--cgroup-root", hint=hint)
-    return f"/{'/'.join(parts)}"
 
 
 def run(args: argparse.Namespace) -> int:

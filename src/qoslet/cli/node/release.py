@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from qoslet.cli.node.apply import add_pass_arguments, checked_root, describe, show
+from qoslet.cli.node.apply import add_pass_arguments, describe, show
 from qoslet.cli.parser import add_schema_argument
+from qoslet.core.cgroup.names import checked_root
 from qoslet.errors import EXIT_NO, EXIT_OK
 from qoslet.render.text.streams import emit, note
 

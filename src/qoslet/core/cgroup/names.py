@@ -161,6 +161,16 @@ def container_path(text: str) -> str:
     return text
 
 
+def checked_root(root: str) -> str:
+    """What ``--cgroup-root`` names, a cgroup below the root of the hierarchy, without needless
+    slashes. Raises ``BadInput``."""
+    parts = [part for part in root.split("/") if part]
+    if not root.startswith("/") or not parts or any(part in (".", "..") for part in parts):
+        hint = f"such as {DEFAULT_ROOT}: qoslet creates and removes everything below it"
+        raise BadInput(f"{root!r} must be a cgroup below /", where="--cgroup-root", hint=hint)
+    return f"/{'/'.join(parts)}"
+
+
 def root_path(root: str, kind: Kind) -> str:
     """The path that a driver has for ``--cgroup-root``: ``/a/b`` is ``/a.slice/a-b.slice`` with
     systemd. Raises ``BadInput`` for a name that it cannot have."""
