@@ -272,6 +272,17 @@ def test_one_pod_of_before_the_kubelets_start_keeps_its_limit(
     assert ("podPidsLimit -1" in found.message) == (verdict == "stale")
 
 
+def test_two_pods_of_before_with_two_limits_have_one_of_somebody(tmp_path: Path) -> None:
+    # beside a kubelet 1.36.2 with three pods: of the two older ones the limit of one was changed by hand
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    pods = [one for one in plan.cgroups if one.level == "pod" and one.pod is not None]
+    live = written(tree_of(plan), pods[0].path or "", "pids.max", "max")
+    live = written(live, pods[1].path or "", "pids.max", "333")
+    older = frozenset(one.pod.uid for one in pods[:2] if one.pod is not None)
+    found = without_kubelet_work(look(plan, live), KubeletWork(older=older)).findings
+    assert {one.found: one.verdict for one in found} == {"max": "stale", "333": "drift"}
+
+
 @pytest.mark.parametrize(("factor", "verdict"), [(0.9, "stale"), (0.7, "drift")])
 def test_the_only_value_of_a_node_tells_of_a_default(
     tmp_path: Path, factor: float, verdict: str

@@ -141,7 +141,7 @@ def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
     doubt = one.doubt
     if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:
         return one
-    if not doubt.lacking and not doubt.is_default:
+    if not doubt.is_default and (not doubt.lacking or _plain(doubt.differing) & known):
         return one
     told = f"{plain}: left by {doubt.told}; restarting the pod sets it"
     return replace(one, verdict="stale", message=told)

@@ -35,7 +35,8 @@ class _Row(Struct, frozen=True):
     identity: int
     path: str
     uid: str
-    is_earlier: bool
+    is_earlier: bool | None
+    """None: it has neither what is planned nor what was."""
 
 
 class _Earlier(Struct, frozen=True):
@@ -74,16 +75,18 @@ class EarlierConfiguration:
 
     def _explanations(self, file: str) -> Iterator[_Earlier]:
         for other in other_configurations(self._context.node, file, list(self._differing(file))):
-            rows = list(self._rows(other))
+            every = list(self._rows(other))
+            rows = [one for one in every if one.is_earlier is not None]
             earlier = [one for one in rows if one.is_earlier]
-            found = earlier if other.keeps_limits else _left_rows(rows)
+            found = earlier if other.keeps_limits else _left_rows(every)
             having = frozenset(row.uid for row in found or earlier)
             if not having:
                 continue
             count = "the pod was" if len(having) == 1 else f"{len(having)} pods were"
             told = f"{other.told}, in force when {count} created"
             lacking = frozenset(row.uid for row in rows if not row.is_earlier)
-            doubt = None if found else Doubt(told, having, lacking, other.is_default)
+            differing = frozenset(row.uid for row in every if row.is_earlier is None)
+            doubt = None if found else Doubt(told, having, lacking, differing, other.is_default)
             yield _Earlier(told, frozenset(row.path for row in found or earlier), doubt)
 
     def _differing(self, file: str) -> Iterator[Differing]:
@@ -100,7 +103,7 @@ class EarlierConfiguration:
                     yield one, found
 
     def _rows(self, other: OtherConfiguration) -> Iterator[_Row]:
-        """The cgroups in which another configuration plans other values, and which have either."""
+        """The cgroups in which another configuration plans other values."""
         plan, live = self._context.plan, self._context.live.cgroups
         then = planned([one.pod for one in plan.pods], other.node)
         values = {one.name: _values(one) for one in then.cgroups}
@@ -117,7 +120,8 @@ class EarlierConfiguration:
                 if found is not None and not self._same(file, here, there):
                     is_then, is_now = self._same(file, there, found), self._same(file, here, found)
                     states.add(is_then if is_then or is_now else None)
-            if len(states) == 1 and (is_earlier := states.pop()) is not None:
+            if states:
+                is_earlier = states.pop() if len(states) == 1 else None
                 yield _Row(group.identity, group.path, cgroup.pod.uid, is_earlier)
 
     def _same(self, file: str, wanted: str, found: str) -> bool:
@@ -128,10 +132,11 @@ def _values(cgroup: Cgroup) -> Mapping[str, str]:
     return {setting.file: setting.applied for setting in cgroup.settings}
 
 
-def _left_rows(rows: list[_Row]) -> list[_Row]:
-    """The rows that an earlier configuration left: all of them, some in a row, whole pods, or the oldest
-    cgroup."""
-    rows.sort(key=lambda row: row.identity)
+def _left_rows(every: list[_Row]) -> list[_Row]:
+    """The rows that an earlier configuration left, of those that have its values or what is planned: all of
+    them, some in a row, whole pods, or the oldest cgroup."""
+    every.sort(key=lambda row: row.identity)
+    rows = [row for row in every if row.is_earlier is not None]
     earlier = [row for row in rows if row.is_earlier]
     if len(earlier) == len(rows):
         return earlier if len(earlier) >= _LEAST else []
@@ -144,5 +149,5 @@ def _left_rows(rows: list[_Row]) -> list[_Row]:
             found += run
         else:
             found += [one for one in run if counts[one.uid] >= _LEAST and one.uid not in others]
-    is_alone = len(earlier) == 1 and rows[0].is_earlier and rows[0].uid not in others
+    is_alone = len(earlier) == 1 and every[0].is_earlier and every[0].uid not in others
     return earlier if is_alone and len(rows) > _LEAST_IN_A_ROW else found
