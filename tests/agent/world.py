@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from qoslet.agent.config import Config
 from qoslet.agent.reconciler import Reconciler
@@ -83,6 +84,10 @@ def pod(
     )
 
 
+_CLONING: WeakKeyDictionary[SimKernel, set[str]] = WeakKeyDictionary()
+"""The cpusets of each kernel that give new ones what they have."""
+
+
 class Directory(MountedTree):
     """One hierarchy of the simulated kernel, in the place of one that is mounted."""
 
@@ -91,6 +96,7 @@ class Directory(MountedTree):
         self._kernel = kernel
         self._on = on
         self._tree = point.rpartition("/")[2] if kernel.hierarchy == "v1" else None
+        self._cloning = _CLONING.setdefault(kernel, set())
 
     def _there(self, path: str) -> bool:
         group = self._kernel.groups.get(path or "/")
@@ -101,6 +107,11 @@ class Directory(MountedTree):
             return False
         self._on(f"mkdir {path} {self._tree}")
         self._kernel.mkdir(path, self._tree)
+        above = path.rpartition("/")[0]
+        if self._tree == "cpuset" and above in self._cloning:
+            self._cloning.add(path)
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                self._kernel.write(path, file, self._kernel.read(above, file))
         return True
 
     def rmdir(self, path: str) -> bool:
@@ -108,10 +119,15 @@ class Directory(MountedTree):
             return False
         self._on(f"rmdir {path} {self._tree}")
         self._kernel.rmdir(path, self._tree)
+        if self._tree == "cpuset":
+            self._cloning.discard(path)
         return True
 
     def write(self, path: str, file: str, value: str) -> None:
         self._on(f"write {path} {file}")
+        if file == "cgroup.clone_children":
+            self._cloning.add(path)
+            return
         self._kernel.write(path or "/", file, value)
 
     def read(self, path: str, file: str) -> str:
@@ -122,7 +138,7 @@ class Directory(MountedTree):
             case "cgroup.procs":
                 return "\n".join(str(one.pid) for one in kernel.members(path or "/"))
             case "cgroup.clone_children":
-                return "0"
+                return str(int(path in self._cloning))
             case "cgroup.type":
                 return "domain"
             case "cgroup.controllers" if not path:

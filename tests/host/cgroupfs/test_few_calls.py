@@ -8,6 +8,10 @@ from pathlib import Path
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver
+from qoslet.host.cgroupfs.v1 import HierarchiesV1
+from qoslet.sim.kernel import SimKernel
+from tests.agent.world import Directory
+from tests.core.reconcile.trees import FOUR_CPUS
 from tests.host.cgroupfs.test_driver import descriptors_of, v2_group
 
 V1 = ("cpu", "memory")
@@ -45,3 +49,23 @@ def test_the_groups_of_fifty_pods_stay_open(tmp_path: Path) -> None:
     driver.perform([Step("set", path, "cpu.weight", "9") for path in paths])
     assert descriptors_of(folders) == len(paths)
     driver.close()
+
+
+def test_cpus_are_written_where_the_group_above_does_not_give_them() -> None:
+    kernel = SimKernel("v1", facts=FOUR_CPUS, controllers=("memory", "cpuset"), hugepages=())
+    told: list[str] = []
+    mounts = {name: f"/simulated/{name}" for name in ("memory", "cpuset")}
+    layout = HierarchiesV1(mounts, lambda point: Directory(point, kernel, told.append))
+
+    def written(*paths: str) -> list[str]:
+        told.clear()
+        for path in paths:
+            layout.create(path)
+        assert all(kernel.read(path, "cpuset.cpus") == "0-3" for path in paths)
+        return [one for one in told if one.startswith("write")]
+
+    top = [f"write /q {file}" for file in ("cpuset.cpus", "cpuset.mems", "cgroup.clone_children")]
+    assert written("/q", "/q/pod", "/q/pod/app") == top
+    # made by hand, so that it was given nothing
+    kernel.mkdir("/q/other")
+    assert written("/q/other")[:2] == [f"write /q/other cpuset.{name}" for name in ("cpus", "mems")]

@@ -84,10 +84,19 @@ def test_cpus_narrowed_above_are_what_new_groups_below_get(v1: Cgroupfs) -> None
     assert seen[f"{v1.root}/a/late"].values == {"cpuset.cpus": "0"}
 
 
-def test_a_group_with_cloned_children_needs_no_copy(v1: Cgroupfs) -> None:
+def test_the_kernel_gives_new_groups_below_the_root_its_cpus(v1: Cgroupfs) -> None:
+    good(v1, Step("create", f"{v1.root}/a"), Step("set", f"{v1.root}/a", "cpuset.cpus", "0"))
+    other = Path(f"{place('cpuset')}{v1.root}/a/other")
+    other.mkdir()
+    assert (other / "cpuset.cpus").read_text() == "0\n"
+    other.rmdir()
+
+
+def test_a_root_that_does_not_give_cpus_is_copied_from(v1: Cgroupfs) -> None:
     good(v1, Step("create", v1.root))
-    Path(f"/sys/fs/cgroup/cpuset{v1.root}/cgroup.clone_children").write_text("1")
-    good(v1, Step("create", f"{v1.root}/a/b"))
+    Path(f"{place('cpuset')}{v1.root}/cgroup.clone_children").write_text("0")
+    anew = Cgroupfs("v1", v1_mounts(), v1.root)
+    good(anew, Step("create", f"{v1.root}/a/b"))
     seen = eyes(v1, "cpuset.cpus", "cpuset.mems").observe(v1.root).cgroups
     assert all(seen[f"{v1.root}/a/b"].values.values())
 
@@ -116,6 +125,7 @@ def test_what_is_left_in_one_hierarchy_is_found_and_removed(v1: Cgroupfs) -> Non
 def test_one_refusal_rolls_back_every_hierarchy(v1: Cgroupfs) -> None:
     bare = f"{v1.root}/bare"
     good(v1, Step("create", v1.root))
+    Path(f"{place('cpuset')}{v1.root}/cgroup.clone_children").write_text("0")
     for point in {place(one) for one in ("cpu", "cpuacct", "cpuset", "memory", "pids", "freezer")}:
         Path(f"{point}{bare}").mkdir()
     fresh = Cgroupfs("v1", v1_mounts(), f"{bare}/sub")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
@@ -15,6 +16,8 @@ CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset", "pids", "freezer", "hugetlb
 """Where a group is made, if mounted; the first one gives it its identity."""
 
 _SPACE = ("cpuset.cpus", "cpuset.mems")
+_CLONE = "cgroup.clone_children"
+"""Inherited; where it is 1, the kernel gives a new cpuset what the one above has."""
 
 
 class _Space(Struct, frozen=True, gc=False):
@@ -88,7 +91,7 @@ class HierarchiesV1:
             return
         above = parent(path)
         try:
-            self._copy(tree, path, self._space(tree, above))
+            self._copy(tree, path, self._space(tree, above), new)
         except OSError:
             # What was remembered of the parent may have changed since.
             self._spaces.pop(above, None)
@@ -97,13 +100,15 @@ class HierarchiesV1:
             _write(tree, path, "cpuset.mems", space.mems)
             self._spaces[path] = space
 
-    def _copy(self, tree: MountedTree, path: str, space: _Space) -> None:
-        """Write the space, and remember it as the group's own."""
-        if not space.cloned:
+    def _copy(self, tree: MountedTree, path: str, space: _Space, new: bool) -> None:
+        """Write the space, and remember it as the group's own. Groups below begin with theirs: a write
+        makes the kernel look at all cpusets of the machine."""
+        if not (new and space.cloned):
             tree.write(path, "cpuset.cpus", space.cpus)
             tree.write(path, "cpuset.mems", space.mems)
+            tree.write(path, _CLONE, "1")
         # A new group inherits clone_children.
-        self._spaces[path] = space
+        self._spaces[path] = replace(space, cloned=True)
 
     def _space(self, tree: MountedTree, path: str) -> _Space:
         """CPUs and nodes of a group, read once. Raises ``CgroupError`` where they are empty."""
@@ -112,7 +117,7 @@ class HierarchiesV1:
             found = _Space(
                 tree.read(path, "cpuset.cpus"),
                 tree.read(path, "cpuset.mems"),
-                tree.read(path, "cgroup.clone_children") == "1",
+                tree.read(path, _CLONE) == "1",
             )
             if not found.cpus or not found.mems:
                 raise CgroupError(
