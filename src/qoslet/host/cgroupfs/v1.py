@@ -101,14 +101,14 @@ class HierarchiesV1:
             self._spaces[path] = space
 
     def _copy(self, tree: MountedTree, path: str, space: _Space, new: bool) -> None:
-        """Write the space, and remember it as the group's own. Groups below begin with theirs: a write
-        makes the kernel look at all cpusets of the machine."""
+        """Write the space, and remember it as the group's own. Groups below one that is ours begin with
+        theirs: a write makes the kernel look at all cpusets of the machine."""
         if not (new and space.cloned):
             tree.write(path, "cpuset.cpus", space.cpus)
             tree.write(path, "cpuset.mems", space.mems)
-            tree.write(path, _CLONE, "1")
-        # A new group inherits clone_children.
-        self._spaces[path] = replace(space, cloned=True)
+            if new:
+                tree.write(path, _CLONE, "1")
+        self._spaces[path] = replace(space, cloned=new)
 
     def _space(self, tree: MountedTree, path: str) -> _Space:
         """CPUs and nodes of a group, read once. Raises ``CgroupError`` where they are empty."""
