@@ -6,7 +6,8 @@ from qoslet.core.fleet.nodes import NodeFactory
 from qoslet.core.fleet.plan import FleetPlanner, fleet_of
 from qoslet.core.node.flags import Flags
 from qoslet.render.documents.fleet.arrow import columns
-from tests.core.fleet.test_fit import cluster_of, node
+from tests.cli.fleet.clusters import node
+from tests.core.fleet.test_fit import cluster_of
 
 
 def test_what_a_node_does_not_say_is_null() -> None:
