@@ -83,6 +83,14 @@ def test_each_of_several_breaks_costs_one_document_of_a_line(
 
 
 @pytest.mark.parametrize("size", [1, 7, 9_999])
+def test_a_line_that_lacks_its_last_value_leaves_the_one_below(size: int) -> None:
+    text = '{"kind": "Pod", "metadata": {"name":\n{"kind": "Pod", "metadata": {"name": "b"}}\n'
+    found, faults = read(text, size)
+    assert found == [{"kind": "Pod", "metadata": {"name": "b"}}]
+    assert [one.message for one in faults] == ["ends in the middle of a document"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 9_999])
 def test_each_of_several_breaks_in_one_block_costs_one_item(size: int) -> None:
     items = [{"kind": "Pod", "metadata": {"name": f"p{at}"}} for at in range(9)]
     texts = [json.dumps(one) for one in items]

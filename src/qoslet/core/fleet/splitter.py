@@ -29,6 +29,7 @@ _SPACE = re.compile(rb"[\s,]*")
 _KEY = re.compile(rb'\s*[{,]?\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _CLOSE = re.compile(rb"\s*\}")
 _NEXT = re.compile(rb'(?:[}\]"0-9el]\s*,?\s*|\n)(\{\s*"(?:apiVersion|kind|metadata)")')
+_LINE = re.compile(rb'\n(\{\s*"(?:apiVersion|kind|metadata)")')
 _HEAD = frozenset((b"apiVersion", b"kind", b"metadata"))
 
 
@@ -133,8 +134,12 @@ class ItemSplitter:
             end = self._end(begin)
         except _NeedsMore:
             if self._final:
-                self._at = len(self._buffer)
+                # the line below may have been taken for the value that is missing
+                found = _LINE.search(self._buffer, begin + 1)
+                self._at = len(self._buffer) if found is None else found.start(1)
                 yield self._early("ends in the middle of a document")
+                if found is not None:
+                    return
             self._number -= 1
             raise
         self._at = end
