@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -264,54 +263,6 @@ def test_a_batch_names_each_group_that_it_makes_once(v2: Cgroupfs) -> None:
     assert book.entries[:2] == [Removed("/q/a/c"), CreateIntent("/q/a/c")]
 
 
-class Asked(Cgroupfs):
-    """A driver that keeps which groups it was asked for."""
-
-    asked: list[str]
-
-    def identity(self, path: str) -> int | None:
-        self.asked.append(path)
-        return super().identity(path)
-
-
-def test_below_a_group_that_is_to_be_made_none_is_looked_for(tmp_path: Path) -> None:
-    (tmp_path / "memory/q").mkdir(parents=True)
-    driver = Asked("v1", {"memory": str(tmp_path / "memory")}, "/q")
-    book = driver.journal = Book()
-    driver.stands("/q")
-    driver.asked = []
-    driver.perform([Step("create", "/q/pod"), Step("create", "/q/pod/app")])
-    assert driver.asked == ["/q/pod"]
-    assert book.entries[:2] == [CreateIntent("/q/pod"), CreateIntent("/q/pod/app")]
-    # what was there before may have any
-    driver.asked = []
-    (tmp_path / "memory/q/pod/side").mkdir()
-    driver.perform([Step("create", "/q/pod/side"), Step("create", "/q/pod/side/in")])
-    assert driver.asked == ["/q/pod/side", "/q/pod/side/in"]
-
-
-def test_a_group_that_is_absent_is_not_opened(v1: Cgroupfs, tmp_path: Path) -> None:
-    eyes = CgroupObserver("v1", {name: str(tmp_path / name) for name in V1})
-    opened: list[object] = []
-    listening = True
-
-    def heard(event: str, arguments: tuple[object, ...]) -> None:
-        if listening and event == "open" and "pod" in str(arguments[0]):
-            opened.append(arguments[0])
-
-    sys.addaudithook(heard)
-    absent = eyes.read_cgroup("/q/pod")
-    assert (absent, opened) == (None, [])
-    (tmp_path / "memory/q/pod").mkdir()
-    (tmp_path / "memory/q/pod/cgroup.procs").write_text("")
-    found = eyes.read_cgroup("/q/pod")
-    listening = False
-    assert found is not None
-    assert "cpu" in found.missing
-    assert opened
-    eyes.close()
-
-
 def test_the_shell_lines_are_quoted(v1: Cgroupfs, v2: Cgroupfs, tmp_path: Path) -> None:
     def line(driver: Cgroupfs, step: Step) -> str:
         return driver.shell(step).replace(str(tmp_path), "/T")
@@ -371,15 +322,6 @@ def test_more_groups_than_descriptors(tmp_path: Path) -> None:
     assert descriptors_of(folders) <= FEW + 1
     eyes.close()
     assert descriptors_of(folders) == 0
-
-
-def test_the_groups_of_fifty_pods_stay_open(tmp_path: Path) -> None:
-    paths = [f"/q/pod{number}{below}" for number in range(50) for below in ("", "/app")]
-    folders = {(one.st_dev, one.st_ino) for one in (v2_group(tmp_path, p).stat() for p in paths)}
-    driver = Cgroupfs("v2", str(tmp_path), "/q")
-    driver.perform([Step("set", path, "cpu.weight", "9") for path in paths])
-    assert descriptors_of(folders) == len(paths)
-    driver.close()
 
 
 def test_a_reader_looks_where_a_group_is_now(tmp_path: Path) -> None:

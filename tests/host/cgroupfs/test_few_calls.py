@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from qoslet.core.reconcile.journal import CreateIntent
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver
@@ -12,9 +13,35 @@ from qoslet.host.cgroupfs.v1 import HierarchiesV1
 from qoslet.sim.kernel import SimKernel
 from tests.agent.world import Directory
 from tests.core.reconcile.trees import FOUR_CPUS
-from tests.host.cgroupfs.test_driver import descriptors_of, v2_group
+from tests.host.cgroupfs.test_driver import Book, descriptors_of, v2_group
 
 V1 = ("cpu", "memory")
+
+
+class Asked(Cgroupfs):
+    """A driver that keeps which groups it was asked for."""
+
+    asked: list[str]
+
+    def identity(self, path: str) -> int | None:
+        self.asked.append(path)
+        return super().identity(path)
+
+
+def test_below_a_group_that_is_to_be_made_none_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "memory/q").mkdir(parents=True)
+    driver = Asked("v1", {"memory": str(tmp_path / "memory")}, "/q")
+    book = driver.journal = Book()
+    driver.stands("/q")
+    driver.asked = []
+    driver.perform([Step("create", "/q/pod"), Step("create", "/q/pod/app")])
+    assert driver.asked == ["/q/pod"]
+    assert book.entries[:2] == [CreateIntent("/q/pod"), CreateIntent("/q/pod/app")]
+    # what was there before may have any
+    driver.asked = []
+    (tmp_path / "memory/q/pod/side").mkdir()
+    driver.perform([Step("create", "/q/pod/side"), Step("create", "/q/pod/side/in")])
+    assert driver.asked == ["/q/pod/side", "/q/pod/side/in"]
 
 
 def test_a_group_that_is_absent_is_not_opened(tmp_path: Path) -> None:

@@ -16,15 +16,14 @@ from qoslet.core.cgroup.interface_files import controller, knob
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.reconcile.journal import (
     Created,
-    CreateIntent,
     Entry,
     Recorder,
     Removed,
-    Set,
     record_done,
 )
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs.intents import intents, making
 from qoslet.host.cgroupfs.kill import below, kill, members
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.cgroupfs.reclaim import by_hand, write
@@ -119,40 +118,7 @@ class Cgroupfs:
 
     def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
         """What the steps are going to do."""
-        found: list[Entry] = []
-        there: dict[str, bool] = {}
-        new: set[str] = set()
-        for number, step in enumerate(steps):
-            match step.kind:
-                case "set":
-                    found.append(Set(step.path, step.file, befores.get(number), step.value))
-                case "create":
-                    chain = [*self._unmade(parent(step.path)), step.path]
-                    found += self._making(chain, there, new)
-                    there.update(dict.fromkeys(chain, True))
-                case "remove":
-                    found.append(Removed(step.path))
-                    there[step.path] = False
-        return found
-
-    def _making(
-        self, chain: Iterable[str], there: Mapping[str, bool], new: set[str]
-    ) -> list[Entry]:
-        """Those of ``chain`` that are not there are going to be made; ``there`` is what the steps
-        before come to, ``new`` what they make."""
-        found: list[Entry] = []
-        try:
-            for path in chain:
-                exists = there.get(path)
-                if exists is None:
-                    # a group that is not there has none below it
-                    exists = parent(path) not in new and self.identity(path) is not None
-                if not exists:
-                    found.append(CreateIntent(path))
-                    new.add(path)
-        except ValueError:
-            return []  # its step is refused
-        return found
+        return intents(steps, befores, self._unmade, self.identity)
 
     def _befores(self, steps: Sequence[Step]) -> dict[int, str]:
         """The values that ``set`` steps replace, by the step's number, where they can be read."""
@@ -280,7 +246,7 @@ class Cgroupfs:
             # A group above that we made was removed by somebody.
             self._known.clear()
             chain = self._unmade(path)
-            self._record(self._making(chain, {}, set()))
+            self._record(making(chain, {}, set(), self.identity))
             self._make(chain)
 
     def _make(self, chain: Sequence[str]) -> None:
