@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.vm.cache import HERE, REPO, cache, slot, workplace
 from tests.vm.commands import ENDS_WITH_US, answer, say, tail
 from tests.vm.debs import debs
-from tests.vm.image import Facts, Image, make_disk
+from tests.vm.image import Image, make_disk
+from tests.vm.packages import compile_checkout
 from tests.vm.systems import System
 from tests.vm.tools import Tool, qemu
 
@@ -66,7 +67,7 @@ def boot(system: System, image: Image, job: Job) -> Left:
     """Boots a system for a job; its logs replace those of the last job of that kind."""
     logs = cache() / "logs" / f"{system.name}-{job.kind}"
     with workplace(f"{system.name}-{job.kind}") as work:
-        _job_disk(work, system, image.facts, job)
+        _job_disk(work, system, image, job)
         with (work / "results").open("wb") as empty:
             empty.truncate(_OUT_MIB << 20)
         with _place(system, job):
@@ -94,11 +95,13 @@ def room() -> int:
     return int(os.environ.get("QOSLET_VM_JOBS") or 1 + (os.cpu_count() or 2))
 
 
-def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
+def _job_disk(work: Path, system: System, image: Image, job: Job) -> None:
     """The disk that a guest mounts as /job: the checkout, the script and its settings."""
     tree = work / "job"
     size = _copy_checkout(tree / "repo")
+    compile_checkout(image.python, tree, work / "compile.log")
     shutil.copyfile(HERE / "guest/job.sh", tree / "job.sh")
+    facts = image.facts
     settings = {
         "QOSLET_JOB": job.kind,
         "QOSLET_SYSTEM": system.name,
@@ -119,7 +122,7 @@ def _job_disk(work: Path, system: System, facts: Facts, job: Job) -> None:
         shutil.copytree(debs(system.suite, system.packages), tree / "packages")
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in settings.items()]
     (tree / "settings").write_text("".join(lines))
-    make_disk(tree, work / "job.disk", size // (1 << 20) * 2 + 256, work / "disk.log")
+    make_disk(tree, work / "job.disk", size // (1 << 20) * 3 + 256, work / "disk.log")
 
 
 def checkout() -> list[str]:

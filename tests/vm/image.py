@@ -53,6 +53,11 @@ class Image:
         return self.directory / "vmlinuz"
 
     @property
+    def python(self) -> Path:
+        """Runs the guest's Python on this machine."""
+        return self.directory / "python"
+
+    @property
     def initrd(self) -> Path:
         return self.directory / "initrd"
 
@@ -103,6 +108,7 @@ def _build(suite: str, place: Path) -> None:
         run(["sh", HERE / "guest/finish.sh", tree], log)
         made = work / "image"
         made.mkdir()
+        packages.keep_python(tree, made / "python")
         facts = _take_kernel(suite, tree, made)
         _disk(tree, made / "disk", log)
         (made / "facts.json").write_text(json.dumps(asdict(facts)))

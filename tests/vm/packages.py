@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 from tests.vm.cache import REPO, VmError
-from tests.vm.commands import run
+from tests.vm.commands import answer, run
 
 # Of the tools of development, what the tests in a guest need.
 TOOLS = (
@@ -23,6 +25,9 @@ TOOLS = (
     "sortedcontainers",
     "typing-extensions",
 )
+_LOADER = "ld-linux-x86-64.so.2"
+# Tests are compiled by pytest, in its own way.
+_LEFT_OUT = r"/test_\w+\.py$"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -71,3 +76,35 @@ def install(tree: Path, log: Path) -> None:
     (local / "qoslet.pth").write_text("/opt/qoslet\n/job/repo/src\n")
     places = ("/opt/qoslet", f"/usr/lib/python{version}")
     run(["chroot", tree, "/usr/bin/python3", "-m", "compileall", "-q", *places], log)
+
+
+def keep_python(tree: Path, place: Path) -> None:
+    """Copies what runs the tree's Python on this machine, without its tests."""
+    version = python_of(tree)
+    libraries = place / "lib"
+    less = shutil.ignore_patterns("__pycache__", "config-*", "idlelib", "sitecustomize.py", "test")
+    shutil.copytree(tree / f"usr/lib/python{version}", libraries / f"python{version}", ignore=less)
+    program = f"usr/bin/python{version}"
+    for path in re.findall(r"=> /(\S+)", answer(["chroot", tree, "ldd", f"/{program}"])):
+        shutil.copy(tree / path, libraries)
+    shutil.copy(tree / "usr/lib/x86_64-linux-gnu" / _LOADER, libraries)
+    shutil.copy(tree / program, place / "python")
+
+
+def compile_checkout(place: Path, job: Path, log: Path) -> None:
+    """Compiles the checkout in ``job``, which a guest mounts as /job, by the guest's own Python that
+    ``place`` has: an emulated CPU takes half a minute for it, in each boot."""
+    libraries = place / "lib"
+    words: list[str | Path] = [
+        libraries / _LOADER,
+        "--library-path",
+        libraries,
+        place / "python",
+        "-S",
+    ]
+    words += ["-m", "compileall", "-q", "-x", _LEFT_OUT, "-s", job, "-p", "/job"]
+    run(
+        [*words, job / "repo/src", job / "repo/tests"],
+        log,
+        {**os.environ, "PYTHONHOME": str(place), "PYTHONPATH": ""},
+    )
