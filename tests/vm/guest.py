@@ -25,8 +25,8 @@ _BOOT = (
     " systemd.getty_auto=no"
 )
 # Without what an emulator pays for and no test looks at: a fifth level of page tables, copies byte
-# by byte, guards between user and kernel memory.
-_CPU = "max,-la57,-erms,-fsrm,-smap,-smep,-pku,-umip"
+# by byte, guards between user and kernel memory, wide registers and their saving at each switch.
+_CPU = "max,-la57,-erms,-fsrm,-smap,-smep,-pku,-umip,-avx,-avx2,-xsave"
 _OUT_MIB = 64
 # Built here, because a guest has no compiler; git ignores it. Where it was not built it is left out.
 _BUILT = ("bench/memory/hog",)

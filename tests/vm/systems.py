@@ -73,6 +73,36 @@ _COVERED: Final = (
 _BETWEEN_STEPS: Final = tuple(
     f"tests/live/kernel/test_{name}.py" for name in ("apply_faults", "killed")
 )
+# apply with kills at all moments, and what bounds a pod: another kernel of v1 gives the same.
+_APPLIED: Final = ("tests/live/kernel/test_apply.py", "tests/live/memory/test_effective.py")
+# What the guard leaves alone, and what it only says; two decisions on each kernel remain.
+_UNDECIDED: Final = tuple(
+    f"{_GUARD}::test_v2_{name}"
+    for name in (
+        *("nobody_else_is_touched", "observed_it_is_said_and_nothing_is_done"),
+        *("systemd_is_told_of_memory_high", "unguarded_it_hangs_at_memory_high"),
+        *("what_fits_its_limit_finishes_in_time", "without_a_limit_it_is_raised_until_it_fits"),
+        "with_swap_it_is_left_alone_until_that_is_full",
+    )
+)
+# What is no kernel's matter: which signal came, how long an agent runs, whose turn it is.
+_ONCE: Final = (
+    "tests/live/agent/test_soak.py",
+    "tests/live/adoption/test_agent_killed.py::test_keepers_are_killed_at_any_moment",
+    *(
+        f"tests/live/agent/test_bundle.py::test_{name}"
+        for name in (
+            "a_redacted_bundle_of_a_running_agent",
+            "the_audit_of_a_bundle_is_that_of_the_machine",
+        )
+    ),
+    *(
+        f"tests/live/agent/test_run.py::test_{name}"
+        for name in ("a_second_signal_hurries", "a_signal_leaves_no_group_and_no_process")
+    ),
+    "tests/live/guest/test_agent.py::test_a_writer_that_resets_each_second_is_no_fight_without_end",
+    "tests/live/guest/test_agent.py::test_values_are_kept_where_that_is_asked",
+)
 # A thousand blocks through runc, of which a guest repeats a hundred; crun refuses a hybrid machine.
 _RUNC_BLOCKS: Final = (
     "tests/live/oci/test_convert.py::test_convert_says_what_a_runtime_writes[runc]",
@@ -102,17 +132,18 @@ class System:
     packages: tuple[str, ...] = ()
     third: int | None = None
     covered: tuple[str, ...] = ()
-    shown: tuple[str, tuple[str, ...]] = ("", ())
+    shown: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def suites(self, *, whole: bool, live: str = "") -> tuple[str, ...]:
         """What is run here, as words for pytest; ``whole`` in the long matrix. ``live`` is the
         hierarchy of this machine if its live tests ran before."""
-        on, modules = self.shown
         left_out = () if whole else self.covered
-        if live and not whole and on in ("", live):
-            left_out += modules
+        for on, names in self.shown:
+            if live and not whole and on in ("", live):
+                left_out += names
         if self.only:
-            return tuple(word for word in self.only if word not in left_out)
+            tests = (_without(word) for word in left_out if "::" in word)
+            return (*(word for word in self.only if word not in left_out), *tests)
         return (*SUITES, *map(_without, (*_APART, *left_out)))
 
     def floors(self) -> dict[str, int | None]:
@@ -127,17 +158,30 @@ def _without(name: str) -> str:
 
 # `make test-vm`, on every change; what takes longest first.
 SHORT: Final = (
-    System("trixie", "trixie", "v2", third=1, covered=(_GUARD,), shown=("v2", _COVERED)),
+    System(
+        "trixie",
+        "trixie",
+        "v2",
+        third=1,
+        covered=(_GUARD,),
+        shown=(("v2", _COVERED), ("", _ONCE)),
+    ),
     System(
         "bookworm",
         "bookworm",
         "v1",
         _LEGACY,
         third=0,
-        shown=("v1", (*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_RUNC_BLOCKS)),
+        shown=(("v1", (*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_RUNC_BLOCKS, *_APPLIED)),),
     ),
-    System("sid", "sid", "v2", third=2, covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS)),
-    System("trixie-agent", "trixie", "v2", only=_AGENT, shown=("", _LOOP)),
+    System(
+        "sid",
+        "sid",
+        "v2",
+        third=2,
+        covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_UNDECIDED),
+    ),
+    System("trixie-agent", "trixie", "v2", only=_AGENT, shown=(("", (*_LOOP, *_ONCE)),)),
     System("trixie-zoo", "trixie", "v2", only=(*_ZOO, _GUARD), packages=_COMPILER),
 )
 
