@@ -94,7 +94,9 @@ def test_no_other_user_of_the_machine_reads_a_file_of_a_volume(held: Held) -> No
     begin(held, pod("p"))
     data = disk(held) / "pods" / "p0" / "data"
     held.until(lambda: (data / "done").exists(), "it has looked")
-    (pid, *_) = held.groups.members(held.path("p", "app"))
+    app = held.path("p", "app")
+    held.until(lambda: len(held.groups.members(app)) == 1, "mv has ended")
+    (pid,) = held.groups.members(app)
     files = [
         data / "done",
         data.parent / "cfg" / "key",
