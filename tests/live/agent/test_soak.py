@@ -80,7 +80,8 @@ def test_pods_come_and_go_and_nothing_grows(tmp_path: Path, record_property) -> 
             record_property(
                 who, f"{files[1]} then {files[-1]} files, {bytes_[1]} then {bytes_[-1]} bytes"
             )
-            assert files[-1] <= files[1] + 1, (who, files)
+            # by then as many directories are kept open as may be
+            assert files[-1] <= files[2] + 1, (who, files)
             assert bytes_[-1] <= bytes_[1] + GROWTH, (who, bytes_)
         assert not machine.pids()
         assert not [path for path in machine.groups() if "/pod" in path]
