@@ -32,6 +32,7 @@ CONTROLLERS: Mapping[Hierarchy, tuple[str, ...]] = {
 _FRESH: Mapping[Hierarchy, Mapping[str, str]] = {
     "v1": {
         "cpu.shares": "1024",
+        "cpu.idle": "0",
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_quota_us": "-1",
         "cpuset.cpus": "",
@@ -61,6 +62,8 @@ _FRESH: Mapping[Hierarchy, Mapping[str, str]] = {
 _LIMIT, _SWAP_TOTAL = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 _RATIO_SHIFT = 20
+_IDLE_SHARES = "3"
+"""What an idle cgroup of v1 reads. Source: kernel/sched/sched.h WEIGHT_IDLEPRIO."""
 KILLED = 137
 
 FACTS = KernelFeatures(cpus=frozenset((0, 1)), mems=frozenset((0,)))
@@ -181,11 +184,12 @@ class SimCgroups:
         value = written(file, text or "\n", cgroup.files[file], self.facts)
         if isinstance(value, tuple):
             raise refusal(ERRNOS[value[0]])
-        if file == "cpu.weight" and cgroup.files["cpu.idle"] == "1":
+        weight = "cpu.shares" if self.hierarchy == "v1" else "cpu.weight"
+        if file == weight and cgroup.files["cpu.idle"] == "1":
             raise refusal(errno.EINVAL)
         if file == "cpu.idle" and value != cgroup.files[file]:
-            idle = self.facts.idle_weight
-            cgroup.files["cpu.weight"] = idle if value == "1" else _FRESH["v2"]["cpu.weight"]
+            idle = _IDLE_SHARES if self.hierarchy == "v1" else self.facts.idle_weight
+            cgroup.files[weight] = idle if value == "1" else _FRESH[self.hierarchy][weight]
         if file in (_QUOTA, _PERIOD):
             self._bandwidth(path, {**cgroup.files, file: value})
         elif file in (_LIMIT, _SWAP_TOTAL):
