@@ -89,7 +89,7 @@ def test_a_write_that_has_not_succeeded_is_no_such_change(outcome: str) -> None:
     """The journal has the value before it is written."""
     writes, journal, step = UnsettledWrites(), JournalState(), Step("set", "/p", "pids.max", "9")
     journal.add([Set("/p", "pids.max", None, "9")])
-    writes.begin([step])
+    writes.begin([step], journal)
     if outcome != "not reached":
         error = "EBUSY" if outcome == "failed" else None
         writes.settle([Outcome(step, error=error, pending=error is None)])

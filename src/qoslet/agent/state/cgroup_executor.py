@@ -329,7 +329,7 @@ class CgroupExecutor:
         batch = BatchResult()
         failures: Counter[tuple[str, str | None]] = Counter()
         left = list(steps)
-        self._unsettled.begin(left)
+        self._unsettled.begin(left, self.journal.ledger)
         while left and (limit is None or failures.total() < limit.total):
             begun = self._clock()
             tried = self.driver.perform(left)

@@ -23,8 +23,10 @@ class UnsettledWrites:
         self._keys: set[Key] = set()
         self._replaced: set[str] = set()
 
-    def begin(self, steps: Sequence[Step]) -> None:
-        """These are about to be written."""
+    def begin(self, steps: Sequence[Step], journal: JournalState) -> None:
+        """These are about to be written; what the journal no longer has is forgotten."""
+        self._keys &= journal.files.keys()
+        self._replaced &= journal.cgroups.keys()
         self._keys.update((step.path, step.file) for step in steps if step.kind == "set")
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
