@@ -46,6 +46,16 @@ def test_a_pod_that_is_stopped() -> None:
     assert {one.severity for one in turn.events} == {"info"}
 
 
+def test_a_pod_that_is_gone_within_the_sync_that_stops_it() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.source.drop("a")
+    stopping, *_, removed = lines(bench)
+    assert stopping == "d/a: stopping: a.yaml no longer has it"
+    assert removed == "d/a: removed"
+
+
 def test_a_pod_whose_uid_another_takes_ends_under_its_own_name() -> None:
     bench = Bench()
     bench.put("a")

@@ -283,7 +283,7 @@ class Admission:
             desired = self._context.desired
             if manifest and desired is not None and uid in self._context.terminating:
                 message = no_longer(worker.key, manifest, desired, desired.changed)
-                worker.set_reason("ManifestRemoved", message, self._context.clock.wall())
+                self._context.report_reason(worker, "ManifestRemoved", message)
 
     def _desired(self, uid: str, desired_pod: DesiredPod) -> None:
         """A pod came or changed."""

@@ -224,6 +224,13 @@ class SyncContext:
             self.log.events += pod_events(worker.key, worker.reported, status)
             worker.reported = status
 
+    def report_reason(self, worker: PodWorker, reason: str, message: str) -> None:
+        """Set why a pod is as it is now and report it at once: it may be gone before this sync ends."""
+        wall = self.clock.wall()
+        worker.set_reason(reason, message, wall)
+        worker.update_status(wall)
+        self.report(worker)
+
     def remove_worker(self, worker: PodWorker) -> None:
         """Forget a pod."""
         self.log.events += pod_events(worker.key, worker.reported, None)
