@@ -230,7 +230,7 @@ def test_the_document_is_as_its_schema_says_and_the_table_is_text(read: Recordin
     published["properties"]["node"] = {}
     jsonschema.validate(json.loads(json.dumps(document)), published)
     text = "\n".join(draw(read, policy, result))
-    assert f"{len(result.kills)} kills" in text
+    assert f"{len(result.kills)} kill" in text
     assert "guard act, patience_seconds 0.5" in text
 
 
