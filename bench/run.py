@@ -69,9 +69,9 @@ def figures_of(module: str) -> list[Figure]:
 
 def main() -> int:
     """Measure all and print the table."""
+    here, before = machine(), load()
     # as pip does: where Python may write no compiled form, a changed module is compiled at each start
     compileall.compile_dir(PACKAGE, quiet=1)
-    here, before = machine(), load()
     results = [(module, figures_of(module)) for module in BENCHMARKS]
     figures = [figure for _, some in results for figure in some]
     print(f"{here}, load {before:.2f} before the run\n\n{table(figures)}")
