@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from typing import TypeVar
-
-import msgspec
+from collections.abc import Callable
 
 from qoslet.core.workload.lifecycle import finished
-from qoslet.host.containers.records import PodRecord, read_kind, start_time
+from qoslet.host.containers.records import PodRecord, records_below, start_time
 from qoslet.host.cri.pod_record import CriPodRecord
 from qoslet.host.cri.shims import leaf_of
 from qoslet.host.state.folder import CRI, KEEPER
@@ -23,12 +19,12 @@ def recorded_cgroups(folder: str, members: Members) -> list[str]:
     holds a process that its record names. ``members`` are the processes of a group."""
     boot = this_boot()
     found: list[str] = []
-    for record in _records(f"{folder}/{KEEPER}", PodRecord):
+    for record in records_below(f"{folder}/{KEEPER}", PodRecord):
         if record.boot == boot:
             found += [
                 path for name, path in record.cgroups.items() if _holds(record, name, path, members)
             ]
-    for record in _records(f"{folder}/{CRI}", CriPodRecord):
+    for record in records_below(f"{folder}/{CRI}", CriPodRecord):
         parent = record.spec.messages.parent if record.spec.messages is not None else ""
         if record.boot == boot and parent:
             found += [parent, leaf_of(parent)]
@@ -40,7 +36,7 @@ def kept_containers(folder: str) -> dict[tuple[str, str], tuple[str, bool]]:
     recorded in a state folder in this boot."""
     boot = this_boot()
     found: dict[tuple[str, str], tuple[str, bool]] = {}
-    for record in _records(f"{folder}/{KEEPER}", PodRecord):
+    for record in records_below(f"{folder}/{KEEPER}", PodRecord):
         if record.boot != boot:
             continue
         for name, path in record.cgroups.items():
@@ -56,7 +52,7 @@ def ended_pods(folder: str) -> frozenset[str]:
     boot = this_boot()
     return frozenset(
         record.spec.uid
-        for record in _records(f"{folder}/{KEEPER}", PodRecord)
+        for record in records_below(f"{folder}/{KEEPER}", PodRecord)
         if record.boot == boot and record.lives and finished(record.spec, record.lives)
     )
 
@@ -71,19 +67,3 @@ def _holds(record: PodRecord, name: str, path: str, members: Members) -> bool:
     return not there or (
         main is not None and main.pid in there and start_time(main.pid) == main.start
     )
-
-
-R = TypeVar("R", bound=PodRecord)
-
-
-def _records(folder: str, kind: type[R]) -> Iterator[R]:
-    """The records of a folder that can be read."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        try:
-            yield read_kind(f"{folder}/{name}", kind)
-        except (OSError, msgspec.MsgspecError):
-            continue

@@ -17,8 +17,8 @@ from qoslet.host.cgroupfs.lifted_limits import lift
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
-from qoslet.host.containers.process_space import refuse_other_space
-from qoslet.host.containers.records import records_below
+from qoslet.host.containers.process_namespaces import refuse_other_namespaces
+from qoslet.host.containers.records import PodRecord, records_below
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.questions import http_server
@@ -64,18 +64,14 @@ def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> 
     )
 
 
-def refuse_pods_elsewhere(tree: OwnedTree, folder: str) -> None:
-    """Raise CannotDo where a pod of a tree runs in other namespaces than ours."""
+def refuse_pods_of_others(tree: OwnedTree, runs_with: str = "") -> None:
+    """Raise CannotDo where a pod of a tree runs in other namespaces than ours, or was started by another
+    runtime than ``runs_with``, if that is given: it would be ended, and one that never restarts for
+    good."""
     populated = partial(is_populated, tree.driver.layout)
-    refuse_other_space(f"{folder}/{KEEPER}", tree.place.root, populated)
-
-
-def refuse_other_runtime(tree: OwnedTree, runs_with: str) -> None:
-    """Raise CannotDo where a pod of a tree runs that another runtime than ``runs_with`` started: it
-    would be ended, and one that never restarts for good."""
-    folder = f"{folder_of(tree.place.root)}/{KEEPER}"
-    populated = partial(is_populated, tree.driver.layout)
-    for record in records_below(folder):
+    records = [*records_below(f"{folder_of(tree.place.root)}/{KEEPER}", PodRecord)]
+    refuse_other_namespaces(records, tree.place.root, populated)
+    for record in records if runs_with else ():
         bundles = record.spec.bundles
         kept = "process" if bundles is None else bundles.engine.name
         if kept != runs_with and any(map(populated, record.cgroups.values())):
@@ -187,7 +183,7 @@ def end_pods(tree: OwnedTree) -> list[str]:
     then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
     Raises CannotDo where something cannot be ended."""
     folder = folder_of(tree.place.root)
-    refuse_pods_elsewhere(tree, folder)
+    refuse_pods_of_others(tree)
     lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
     # each by itself: what others have beside them below the root is not ours to end
     occupied = {path: tree.driver.members(path) for path in tree.ledger.cgroups}

@@ -17,13 +17,7 @@ from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
-from qoslet.app.teardown import (
-    has_records,
-    keeper_of,
-    refuse_pods_elsewhere,
-    remove_files,
-    undo,
-)
+from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.lifted_limits import lift
 from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
@@ -199,7 +193,6 @@ def _taken_up(
     if chosen is not None:
         return cri_run.taken_up(chosen, tree, folder, source)
     cri_run.refuse_others(folder, tree.place.root)
-    refuse_pods_elsewhere(tree, folder)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = keeper_of(tree, folder, limits)

@@ -24,7 +24,7 @@ from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, titl
 from qoslet.app.agent.reload import Reloading, reload
 from qoslet.app.node.node import guard_of, node_of
 from qoslet.app.options import RunOptions
-from qoslet.app.teardown import refuse_other_runtime
+from qoslet.app.teardown import refuse_pods_of_others
 from qoslet.core.api.manifest import Options as Reading
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
@@ -235,7 +235,7 @@ def _real(
             yield dry(config, source, tree, signals, title)
         else:
             if not options.by_cri:
-                refuse_other_runtime(tree, options.runs_with)
+                refuse_pods_of_others(tree, options.runs_with)
             # before anything is written: it is what a second agent fails at
             with (
                 _listening(options.metrics_address) as listener,

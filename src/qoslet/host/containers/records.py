@@ -51,7 +51,7 @@ class ContainerTimes(Struct, frozen=True, omit_defaults=True):
 class PodRecord(Struct, frozen=True, omit_defaults=True):
     """A pod as it is kept. Times in ``lives`` and ``ending`` are those of the boot's monotonic
     clock, ``created`` is in wall-clock seconds. ``digest`` is the one that its ``RuntimePod``
-    has. ``space`` names the namespaces of ``processes``; empty: not known."""
+    has. ``namespaces`` are those of ``processes``; empty: not known."""
 
     format: int
     boot: str
@@ -63,7 +63,7 @@ class PodRecord(Struct, frozen=True, omit_defaults=True):
     times: dict[str, ContainerTimes] = {}
     ending: Ending | None = None
     created: float = 0.0
-    space: str = ""
+    namespaces: str = ""
 
 
 R = TypeVar("R", bound=PodRecord)
@@ -166,11 +166,11 @@ def read_record(folder: str) -> PodRecord:
     return read_kind(folder, PodRecord)
 
 
-def records_below(folder: str) -> Iterator[PodRecord]:
+def records_below(folder: str, kind: type[R]) -> Iterator[R]:
     """The records in a folder that can be read, whoever keeps the pods."""
     for uid in _names(folder):
         with suppress(OSError, msgspec.MsgspecError):
-            yield read_record(f"{folder}/{uid}")
+            yield read_kind(f"{folder}/{uid}", kind)
 
 
 def read_kind(folder: str, kind: type[R]) -> R:

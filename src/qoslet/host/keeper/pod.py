@@ -15,7 +15,7 @@ from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.kept_pod import KeptPod
-from qoslet.host.containers.process_space import process_space
+from qoslet.host.containers.process_namespaces import process_namespaces
 from qoslet.host.containers.records import ContainerTimes, PodRecord
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.container_process import PATIENCE, ContainerProcess
@@ -81,7 +81,7 @@ class ProcessPod(KeptPod):
             **self.record_fields(boot),
             cgroups=self.cgroups,
             processes=processes,
-            space=process_space(),
+            namespaces=process_namespaces(),
         )
 
     def record_start(self, name: str) -> None:

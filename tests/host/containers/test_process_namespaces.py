@@ -9,22 +9,23 @@ from msgspec.structs import replace
 
 from qoslet.core.workload.life import NEW
 from qoslet.errors import CannotDo
-from qoslet.host.containers.process_space import process_space, refuse_other_space
-from qoslet.host.containers.records import RECORD, PodRecord, ProcessRecords
+from qoslet.host.containers.process_namespaces import process_namespaces, refuse_other_namespaces
+from qoslet.host.containers.records import RECORD, PodRecord, ProcessRecords, records_below
 from tests.agent.fixtures import pod_of, spec_of
 
 BOOT = "b1"
 OURS, OTHERS = "pid:[1] time:[2]", "pid:[3] time:[2]"
 
 
-def keep(folder: Path, name: str, space: str) -> None:
+def keep(folder: Path, name: str, namespaces: str) -> None:
     spec = spec_of(pod_of(name))
     one = PodRecord(1, BOOT, spec, "digest", {"app": f"/q/{name}"}, {"app": NEW})
-    ProcessRecords(str(folder), BOOT).save(replace(one, space=space))
+    ProcessRecords(str(folder), BOOT).save(replace(one, namespaces=namespaces))
 
 
 def check(folder: Path, *populated: str) -> None:
-    refuse_other_space(str(folder), "/q", lambda path: path in populated, OURS)
+    records = records_below(str(folder), PodRecord)
+    refuse_other_namespaces(records, "/q", lambda path: path in populated, OURS)
 
 
 def test_a_pod_that_runs_in_other_namespaces_is_refused(tmp_path: Path) -> None:
@@ -50,4 +51,4 @@ def test_a_record_that_names_none_or_is_damaged_refuses_nothing(tmp_path: Path) 
 
 
 def test_our_namespaces_are_as_the_kernel_names_them() -> None:
-    assert process_space().startswith("pid:[")
+    assert process_namespaces().startswith("pid:[")
