@@ -288,6 +288,13 @@ def _answering(tree: OwnedTree, folder: str, lines: list[str]) -> KeeperRuntime:
     return runtime
 
 
+def _cgroups_of(runtime: Runtime) -> set[str]:
+    """The cgroups of the pods that have not ended."""
+    pods = [pod for pod in runtime.list_pods().values() if not pod.ended]
+    tops = {top for pod in pods for top in pod.top_cgroups}
+    return tops.union(*(pod.container_cgroups.values() for pod in pods))
+
+
 def _end_all(
     tree: OwnedTree, runtime: Runtime, patience: float
 ) -> tuple[list[str], list[RuntimePod]]:
@@ -308,7 +315,7 @@ def _end_all(
     ):
         runtime.poll()
         if time.monotonic() >= lift_at:
-            lifted += lift(tree.driver, tree.ledger, tree.place.root)
+            lifted += lift(tree.driver, tree.ledger, tree.place.root, _cgroups_of(runtime))
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())

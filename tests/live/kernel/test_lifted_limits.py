@@ -58,6 +58,27 @@ def test_a_frozen_cgroup_is_thawed_with_what_another_process_made_in_it(driver: 
     assert lift(driver, journal.ledger, pod) == []
 
 
+def test_what_others_froze_beside_the_pods_that_end_stays_frozen(driver: Cgroupfs) -> None:
+    journal = driver.journal = MemoryJournal()
+    pod, beside = f"{driver.root}/pod", f"{driver.root}/beside"
+    good(driver, Step("create", pod))
+    file, frozen = ("cgroup.freeze", "1")
+    if driver.hierarchy == "v1":
+        file, frozen = ("freezer.state", "FROZEN")
+    tree = driver.layout.tree_of(file.partition(".")[0])
+    if tree is None:
+        pytest.skip(f"no {file} here")
+    for path in (beside, f"{pod}/inner"):
+        tree.mkdir(path)
+    for path in (driver.root, pod, f"{pod}/inner", beside):
+        theirs(driver, path, file, frozen)
+    said = lift(driver, journal.ledger, driver.root, {pod})
+    assert {line.partition(":")[0] for line in said} == {driver.root, pod, f"{pod}/inner"}
+    assert text(driver, beside, file) == frozen
+    tree.rmdir(beside)
+    tree.rmdir(f"{pod}/inner")
+
+
 def test_limits_tighter_than_ours_become_ours_and_others_the_kernels_on_v2(v2: Cgroupfs) -> None:
     journal = v2.journal = MemoryJournal()
     pod, other = f"{v2.root}/pod", f"{v2.root}/pod/other"

@@ -13,11 +13,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.core.cgroup.interface_files import released
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.kill import below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from qoslet.core.reconcile.journal import JournalState
     from qoslet.host.cgroupfs.layout import CgroupLayout
@@ -54,15 +55,21 @@ class _Driver(Protocol):
         """One step; what went wrong, None if it is done."""
 
 
-def lift(driver: _Driver, ledger: JournalState, path: str) -> list[str]:
+def lift(
+    driver: _Driver, ledger: JournalState, path: str, pods: Collection[str] | None = None
+) -> list[str]:
     """Thaw a cgroup and all below it. In those of ours, put limits that leave nothing to work with back
-    to what we wrote last, and those that we never wrote to the kernel's default. Returns a line for
-    each; what cannot be written stays."""
+    to what we wrote last, and those that we never wrote to the kernel's default. ``pods`` are the
+    cgroups of the pods that are to end, where others have theirs below ``path``, too: what is neither
+    ours nor in a pod stays frozen. Returns a line for each; what cannot be written stays."""
     lines = []
     for group in reversed(below(driver.layout, path)):
-        if _thaw(driver.layout, group):
+        inode = driver.layout.trees[0].identity(group)
+        is_ours = inode is not None and ledger.is_owned(group, inode)
+        in_pod = pods is None or any(is_at_or_below(group, pod) for pod in pods)
+        if (is_ours or in_pod) and _thaw(driver.layout, group):
             lines.append(f"{group}: it was frozen, which kept it from ending; thawed it")
-        for file, found, wanted in _exhausted(driver.layout, ledger, group):
+        for file, found, wanted in _exhausted(driver.layout, ledger, group) if is_ours else ():
             if driver.do_unrecorded(Step("set", group, file, wanted)) is None:
                 lines.append(
                     f"{group}: its {file} of {found} kept it from ending; set it to {wanted}"
@@ -88,9 +95,6 @@ def _exhausted(
 ) -> Iterator[tuple[str, str, str]]:
     """Limits of a cgroup of ours that are not as we wrote them and leave too little: the file, what it
     holds and what it should."""
-    inode = layout.trees[0].identity(group)
-    if inode is None or not ledger.is_owned(group, inode):
-        return
     for file, usage, needed in _LIMITS[layout.name]:
         found, key = _read(layout, group, file), (group, file)
         ours = ledger.possible_values(key) if key in ledger.files else ()
