@@ -61,3 +61,11 @@ def test_what_holds_back_a_pod_is_lifted_until_it_ends() -> None:
     bench.turn(10.0)
     assert "a" not in bench.rows
     assert bench.keeper.running == {"b"}
+
+
+def test_the_next_look_postpones_no_retry() -> None:
+    bench, _ = bench_of("a")
+    context = bench.reconciler.context
+    context.wake_in("a", 0.2)
+    context.wake_in("a", 10.0)
+    assert context.next_timer() == context.now + 0.2

@@ -206,8 +206,9 @@ class SyncContext:
         return woken
 
     def wake_in(self, uid: str, seconds: float) -> None:
-        """Queue a pod after some seconds, though nothing failed."""
-        self._timers[uid] = self.now + seconds
+        """Queue a pod after some seconds at the latest, though nothing failed."""
+        at = self.now + seconds
+        self._timers[uid] = min(at, self._timers.get(uid, at))
 
     def predecessor(self, worker: PodWorker) -> str | None:
         """The pod of the same name that must be gone before this one starts, None without one."""
