@@ -11,6 +11,17 @@ def moved(bench: Bench) -> list[str]:
     return [note for note in bench.turn(60.0).notes if "was moved out" in note]
 
 
+def bench_without_process() -> tuple[Bench, int]:
+    """A pod whose process is outside of its cgroup, and its ID."""
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    pid = bench.keeper.kept["a"].pids["app"]
+    assert pid is not None
+    bench.kernel.attach("/", pid)
+    return bench, pid
+
+
 def test_it_is_told_once_where_it_stays_away() -> None:
     bench = Bench()
     bench.put("a")
@@ -33,24 +44,14 @@ def test_it_is_told_once_where_it_stays_away() -> None:
 
 def test_one_that_ended_and_was_not_collected_was_not_moved() -> None:
     """As while its keeper is stopped: the kernel takes what ended out of its cgroup."""
-    bench = Bench()
-    bench.put("a")
-    bench.turn()
-    pid = bench.keeper.kept["a"].pids["app"]
-    assert pid is not None
-    bench.kernel.attach("/", pid)
+    bench, pid = bench_without_process()
     bench.kernel.end(pid, 3)
     assert [moved(bench) for _ in range(3)] == [[], [], []]
 
 
 def test_one_that_has_not_joined_its_cgroup_yet_was_not_moved() -> None:
     """On a busy machine a start takes longer than two looks at everything."""
-    bench = Bench()
-    bench.put("a")
-    bench.turn()
-    pid = bench.keeper.kept["a"].pids["app"]
-    assert pid is not None
-    bench.kernel.attach("/", pid)
+    bench, _ = bench_without_process()
     bench.keeper.starting = {"a"}
     assert [moved(bench) for _ in range(3)] == [[], [], []]
     bench.keeper.starting = set()

@@ -192,7 +192,7 @@ def _unread(live: LiveTree) -> tuple[Unread, ...]:
 
 def _notes(matched: MatchedGroups, sandboxed: int) -> tuple[str, ...]:
     unknown = "no status has their IDs; use kubectl get pods -o json"
-    inside = "the runtime of their RuntimeClass has their processes in its sandbox"
+    inside = "the runtime of their RuntimeClass keeps their processes in its sandbox"
     rows = ((len(matched.unknown), unknown), (sandboxed, inside))
     return tuple(
         f"containers of {'1 pod' if pods == 1 else f'{pods} pods'} were not compared: {why}"

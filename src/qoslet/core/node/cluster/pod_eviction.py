@@ -42,7 +42,7 @@ FORBIDDEN_TRIES = 3
 """How many attempts may be forbidden in a row: an API server that has just started knows no roles."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 8.0
 PAGE_SIZE, MOST_PAGES = 100, 20
-_MAY_GO_WELL = (401, 409, 429)
+_RETRIED = (401, 409, 429)
 """Of 4xx: a token is renewed in its file, and is not known to a server that has just started."""
 
 
@@ -300,6 +300,6 @@ def _failed(reply: Reply, right: str) -> _Step:
     text = f"the API server {refusal(status)}"
     if reply.code == 403:
         return _Again(f"{text} (grant {right})", is_forbidden=True)
-    if reply.code in _MAY_GO_WELL or reply.code >= 500:
+    if reply.code in _RETRIED or reply.code >= 500:
         return _Again(text, status.retry_seconds)
     return EvictionOutcome("refused", text)
