@@ -103,9 +103,31 @@ _ONCE: Final = (
     "tests/live/guest/test_agent.py::test_a_writer_that_resets_each_second_is_no_fight_without_end",
     "tests/live/guest/test_agent.py::test_values_are_kept_where_that_is_asked",
 )
+# Whole modules of the agent of which no row is a kernel's matter.
+_NO_KERNELS: Final = (
+    "tests/live/adoption/test_agent_killed.py",
+    "tests/live/agent/test_run.py",
+    "tests/live/volumes/test_volumes.py",
+)
 # A thousand blocks through runc, of which a guest repeats a hundred; crun refuses a hybrid machine.
 _RUNC_BLOCKS: Final = (
     "tests/live/oci/test_convert.py::test_convert_says_what_a_runtime_writes[runc]",
+)
+# Of crun the newest writes the blocks, of the kernels the newest reads the texts.
+_BY_THE_NEWEST: Final = (
+    "tests/live/kernel/test_kernel_texts.py",
+    "tests/live/oci/test_convert.py::test_convert_says_what_a_runtime_writes[crun]",
+)
+# What is of one hierarchy and not of its kernels.
+_BY_ANOTHER: Final = (
+    "tests/live/agent/test_foreign_cgroups.py",
+    "tests/live/systemd/test_systemd_user.py",
+    "tests/live/oci/test_convert.py::test_convert_says_what_becomes_of_unified_texts_v2[crun]",
+)
+# What the live tests of a machine with that hierarchy show as well.
+_ALSO_LIVE: Final = (
+    "tests/live/agent/test_foreign_cgroups.py",
+    "tests/live/kernel/test_kernel_texts.py",
 )
 # What a keeper and a runtime's driver do alike on every kernel.
 _KEPT: Final = ("tests/contract/test_runtimes.py", "tests/live/oci/test_keeper_imports.py")
@@ -163,8 +185,8 @@ SHORT: Final = (
         "trixie",
         "v2",
         third=1,
-        covered=(_GUARD,),
-        shown=(("v2", _COVERED), ("", _ONCE)),
+        covered=(_GUARD, *_BY_THE_NEWEST),
+        shown=(("v2", _COVERED), ("", (*_ONCE, *_NO_KERNELS, *_KEPT))),
     ),
     System(
         "bookworm",
@@ -172,16 +194,23 @@ SHORT: Final = (
         "v1",
         _LEGACY,
         third=0,
-        shown=(("v1", (*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_RUNC_BLOCKS, *_APPLIED)),),
+        shown=(
+            (
+                "v1",
+                (*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_RUNC_BLOCKS, *_APPLIED, *_ALSO_LIVE),
+            ),
+        ),
     ),
     System(
         "sid",
         "sid",
         "v2",
         third=2,
-        covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_UNDECIDED),
+        covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_APPLIED, *_BY_ANOTHER, *_UNDECIDED),
     ),
-    System("trixie-agent", "trixie", "v2", only=_AGENT, shown=(("", (*_LOOP, *_ONCE)),)),
+    System(
+        "trixie-agent", "trixie", "v2", only=_AGENT, shown=(("", (*_LOOP, *_ONCE, *_NO_KERNELS)),)
+    ),
     System("trixie-zoo", "trixie", "v2", only=(*_ZOO, _GUARD), packages=_COMPILER),
 )
 

@@ -193,7 +193,7 @@ def test_guests_of_one_cache_wait_for_room(tmp_path, monkeypatch):
 
 
 def test_guests_leave_out_what_the_live_tests_of_the_machine_showed() -> None:
-    here, alike = "tests/live/agent/test_run.py", "tests/live/agent/test_agent.py"
+    here, alike = "tests/live/agent/test_bundle.py", "tests/live/agent/test_agent.py"
 
     def runs(name: str, module: str, live: str, *, whole: bool = False) -> bool:
         words = ALL[name].suites(whole=whole, live=live)
