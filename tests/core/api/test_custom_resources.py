@@ -56,6 +56,18 @@ def test_a_custom_resource_is_skipped_with_a_row(api: str, kind: str) -> None:
     assert row.where == f"f.json: {kind} web"
 
 
+@pytest.mark.parametrize("api", ["k8s.io/v1", "example.com/v1"])
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("Pod", "a Pod has apiVersion v1"), ("PodTemplate", "a PodTemplate has apiVersion v1")],
+)
+def test_a_pod_in_a_group_that_has_none_is_a_fault(api: str, kind: str, hint: str) -> None:
+    body = {"spec": TEMPLATE["spec"]} if kind == "Pod" else {"template": TEMPLATE}
+    document = {"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, **body}
+    (fault,) = faults_of(pod("beside"), document)
+    assert str(fault) == f"f.json: {kind} default/web: {api} {kind} is not a known kind ({hint})"
+
+
 def test_a_kind_has_one_row_however_many_there_are() -> None:
     monitors = [custom("a.example/v1", "Monitor", name=name) for name in "abc"]
     rows = skipped(*monitors, custom("a.example/v2", "Monitor"), custom("b.example/v1", "Monitor"))

@@ -210,7 +210,7 @@ class _Loader:
         elif carried == "custom":
             from qoslet.core.api.input.custom_resources import CustomResources
 
-            self._custom = self._custom or CustomResources()
+            self._custom = self._custom or CustomResources(self.add_fault)
             found = self._custom.templates(raw, spot, api_version, kind, meta)
             self.loaded.sources += bool(found)
             for custom in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -11,9 +11,10 @@ from msgspec import Raw, Struct
 
 from qoslet.core.api.documents import Spot, Text
 from qoslet.core.api.input.carried_templates import carried, container_path
-from qoslet.core.api.kinds import group_of
+from qoslet.core.api.kinds import group_of, unknown_hint
 from qoslet.core.api.schema import DECODE_ERRORS, NOTHING, Metadata, shown
 from qoslet.core.problem import Problem, ProblemCode
+from qoslet.errors import BadInput
 
 _KNATIVE = "serving.knative.dev"
 _CONTAINERS, _INIT_CONTAINERS = "containers", "initContainers"
@@ -37,6 +38,10 @@ Source: knative/serving pkg/reconciler/revision/resources/constants.go; agones
 pkg/gameservers/controller.go."""
 
 _HINT = "plan the pods that its controller makes"
+
+_PODS = ("Pod", "PodTemplate")
+"""Kubernetes' kinds whose containers stand where no custom resource is read: with such containers,
+one of another group is a typo of the group, and no pod that runs may end because of it."""
 
 _KINDS_MAX = 200
 """Kinds that get a row of their own."""
@@ -156,9 +161,10 @@ def _with_port(probe: Any) -> Any:
 
 class CustomResources:
     """Counts the custom resources that are skipped, by kind, and those whose controllers add a
-    container."""
+    container. ``add_fault`` takes the fault of a pod in a group that has none."""
 
-    def __init__(self) -> None:
+    def __init__(self, add_fault: Callable[[BadInput], None]) -> None:
+        self._add_fault = add_fault
         self._places: dict[tuple[str, str], str] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._containers: dict[tuple[str, str], str] = {}
@@ -184,11 +190,16 @@ class CustomResources:
             value = {}
         if found := list(_elsewhere(value, kind, group, where)):
             return found
+        path = container_path(value)
+        if kind in _PODS and path:
+            message = f"{shown(api_version or '')} {kind} is not a known kind"
+            self._add_fault(BadInput(message, where=where, hint=unknown_hint(api_version, kind)))
+            return []
         key = kind, group
         self._places.setdefault(key, spot.named(kind, meta, ""))
         self._counts[key] = self._counts.get(key, 0) + 1
         if not self._containers.get(key):
-            self._containers[key] = container_path(value)
+            self._containers[key] = path
         return []
 
     def rows(self) -> list[Problem]:
