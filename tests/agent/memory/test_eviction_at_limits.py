@@ -61,6 +61,55 @@ def test_a_tier_that_is_out_of_memory_again_and_again_ends_the_pod_that_held_mos
     assert sum(line.startswith("evicting d/") for line in bench.said) == 1, "one decision"
 
 
+def killing(bench: Pressed, *pods: tuple[str, int]) -> str:
+    """A tier with these pods that was out of memory once, and is out of memory again now."""
+    for name, held in pods:
+        bench.pod(name, held, "cpu=100m memory=20Mi")
+    bench.time(3)
+    tier = next(path for path in bench.groups() if path.endswith("/burstable"))
+    out_of_memory(bench, tier, 0)
+    bench.memory.fired.add(tier)
+    bench.time(1)
+    out_of_memory(bench, tier, 1)
+    bench.time(3)
+    return tier
+
+
+def test_what_a_pod_held_long_before_a_tier_was_out_of_memory_is_not_held_against_it() -> None:
+    bench = Pressed()
+    bench.pod("batch", 600, "cpu=100m memory=20Mi")
+    bench.time(3)
+    bench.memory.fired.update(bench.groups("batch"))
+    bench.time(2)
+    bench.holds["batch"]["held"] = 30
+    bench.time(60)
+    tier = killing(bench, ("hog", 150))
+    out_of_memory(bench, tier, 2)
+    bench.time(3)
+    assert bench.keeper.running == {"batch"}, bench.said
+
+
+def test_nobody_else_goes_for_kills_in_a_tier_whose_hog_ends_already() -> None:
+    bench = Pressed()
+    tier = killing(bench, ("hog", 150), ("quiet", 40))
+    bench.keeper.slow.add("hog")
+    bench.source.drop("hog")
+    bench.time(0.5)
+    out_of_memory(bench, tier, 2, used=50)
+    bench.time(8)
+    assert "quiet" in bench.keeper.running, bench.said
+
+
+def test_kills_of_a_while_ago_are_no_reason_to_end_who_keeps_below_its_request() -> None:
+    bench = Pressed()
+    bench.pod("quiet", 40, "cpu=100m memory=100Mi")
+    tier = killing(bench)
+    out_of_memory(bench, tier, 2)
+    bench.time(40)
+    assert bench.keeper.running == {"quiet"}, bench.said
+    assert any("candidates are below their request" in line for line in bench.said)
+
+
 @pytest.mark.parametrize(("cache", "ended"), [(0, True), (40, False)])
 def test_a_pod_stuck_at_its_own_limit_has_time_and_one_with_page_cache_all_of_it(
     cache: int, ended: bool

@@ -213,6 +213,12 @@ def test_who_goes_first(pods: list[Candidate], victim: str) -> None:
             ),
         ),
         (
+            [pod("quiet", held=120), pod("hog", held=900, ending=True)],
+            3.0,
+            EvictionReason.IN_PROGRESS,
+            "ending already: d/hog; that frees 900 MiB of 200 MiB missing",
+        ),
+        (
             [pod("a", held=10)],
             60.0,
             EvictionReason.OUTSIDE_PODS,
@@ -229,6 +235,16 @@ def test_why_nobody_goes(
     choice = choose_victim(pods, 200 * MIB, lasted)
     assert choice.reason is reason
     assert (choice.verdict, choice.because, choice.victim) == ("none", because, None)
+
+
+@pytest.mark.parametrize(("held", "lasted"), [(900, UNDER_REQUEST_SECONDS), (150, 1.0)])
+def test_who_ends_already_is_not_waited_for_where_that_is_too_long_or_too_little(
+    held: int, lasted: float
+) -> None:
+    pods = [pod("quiet", held=220), pod("hog", held=held, ending=True)]
+    choice = choose_victim(pods, 200 * MIB, lasted)
+    assert choice.victim is not None
+    assert choice.victim.uid == "quiet"
 
 
 def test_the_numbers_behind_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
@@ -10,6 +10,7 @@ from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import ObservedCgroup
+from qoslet.core.memory.breakdown import held_bytes
 from qoslet.core.memory.effective_protection import EffectiveMemory, Protection
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.memory.stat_parser import number
@@ -44,6 +45,20 @@ def candidate_of(
         ending=worker.phase is not WorkerPhase.RUNNING,
         mode=mode,
     )
+
+
+def largest_since(
+    histories: Iterable[Sequence[MemorySample]], since: float
+) -> dict[str, MemorySample]:
+    """Each cgroup as it was when it held most from ``since`` (monotonic seconds) on, by its samples,
+    oldest first, by path: what the kernel killed holds nothing now. What a cgroup of its name held
+    before, or long ago, says nothing."""
+    found = {}
+    for history in histories:
+        last = history[-1]
+        same = [one for one in history if one.identity == last.identity and one.at >= since]
+        found[last.path] = max(same, key=held_bytes, default=last)
+    return found
 
 
 def is_below_cgroup(worker: PodWorker, path: str) -> bool:

@@ -11,6 +11,9 @@ from qoslet.core.pressure.limit_pressure import LIMIT_KILL_SECONDS, own_kills
 CLOSE_WATCH_SECONDS = 20.0
 """Seconds for which the pods below are sampled closely: what was killed cannot be seen later."""
 
+FRESH_SECONDS = 5.0
+"""Seconds after which a kill is no reason for an eviction: what is killed next will be one."""
+
 
 class LimitKills:
     """Counts from sample to sample, each cgroup its own."""
@@ -38,6 +41,14 @@ class LimitKills:
             else:
                 del self._times[path]
         return found
+
+    def lasted(self, path: str, now: float) -> float | None:
+        """Seconds from the first to the last time; None where there is no other than a while ago: what
+        was killed was enough."""
+        times = self._times.get(path)
+        if not times or now - times[-1][0] > FRESH_SECONDS:
+            return None
+        return times[-1][0] - times[0][0]
 
     def last(self, path: str) -> MemorySample | None:
         """The last sample of a cgroup."""

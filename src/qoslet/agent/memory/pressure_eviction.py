@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from qoslet.agent.memory.eviction_candidates import (
     candidate_of,
     is_below_cgroup,
+    largest_since,
     untracked_protection,
 )
 from qoslet.agent.memory.evictor import Evictor
@@ -24,7 +25,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import held_bytes, protected_cache, surviving_bytes
+from qoslet.core.memory.breakdown import protected_cache, surviving_bytes
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
     effective_memory,
@@ -242,8 +243,10 @@ class PressureEviction:
         found = []
         for path, (kills, seconds) in self._limit_kills.recent(self._context.now).items():
             last = self._limit_kills.last(path)
-            killed = None if last is None else killed_state(last, kills, seconds)
-            if killed is not None and killed.kind == "short":
+            if last is None or self._limit_kills.lasted(path, self._context.now) is None:
+                continue
+            killed = killed_state(last, kills, seconds)
+            if killed.kind == "short":
                 found.append(killed)
         for path in sorted(samples.keys() & self._cgroups.groups.keys()):
             level, history = self._cgroups.groups[path].level, tuple(self._history[path])
@@ -320,9 +323,16 @@ class PressureEviction:
             text += f"kernel and the guard for {STUCK_SECONDS:.0f} s"
             return EvictionChoice("none", text, EvictionReason.OWN_LIMIT)
         effective = self._effective(samples, state.path)
-        if state.path in self._limit_kills.recent(self._context.now):
-            samples = {**samples, **self._largest()}
-        rows = self._cgroups.groups
+        rows, now = self._cgroups.groups, self._context.now
+        killed = self._limit_kills.recent(now).get(state.path)
+        if killed is not None:
+            histories = (self._history[path] for path in self._history if path in rows)
+            of_pods = (one for one in histories if rows[one[-1].path].level == "pod")
+            since = now - killed[1] - FRESH_SECONDS
+            samples = {**samples, **largest_since(of_pods, since)}
+            if not state.rates:
+                # without another kill it is over
+                lasted = min(lasted, self._limit_kills.lasted(state.path, now) or 0.0)
         pods = [samples[path] for path in samples if path in rows and rows[path].level == "pod"]
         shmem = self._node_history[-1].shmem if self._node_history else None
         surviving = surviving_bytes(self._reader.surviving_tmpfs(), shmem, pods)
@@ -335,15 +345,6 @@ class PressureEviction:
             # the guard has waited for it
             return choose_victim(candidates, state.missing, 0.0, self._context.memory_wanted)
         return choose_victim(candidates, state.missing, lasted)
-
-    def _largest(self) -> dict[str, MemorySample]:
-        """The pods as they were when they held most: what the kernel killed holds nothing now."""
-        rows = self._cgroups.groups
-        return {
-            path: max(history, key=held_bytes)
-            for path, history in self._history.items()
-            if path in rows and rows[path].level == "pod"
-        }
 
     def _sampled(self, path: str, samples: Mapping[str, MemorySample], lasted: float) -> bool:
         """Whether all pods below a cgroup were sampled: the one that is not may be the right one.
@@ -385,6 +386,8 @@ class PressureEviction:
             return False
         message = f"{where} was low on memory: {choice.because}; {state.because}"
         self._evictor.evict(victim, state.path, message, node, now)
+        # what was killed before says nothing of the time after it
+        self._limit_kills.clear()
         return True
 
 

@@ -11,7 +11,7 @@ oomd docs/core_plugins.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Literal
 
@@ -116,7 +116,13 @@ def choose_victim(
     candidates: Sequence[Candidate], missing: int, lasted: float, guarded: Collection[str] = ()
 ) -> EvictionChoice:
     """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds; none where it is one of
-    the UIDs ``guarded``, for which the guard itself decides."""
+    the UIDs ``guarded``, for which the guard itself decides. Pods that end already are waited for if
+    they free enough, as long as for those under their request."""
+    ending = [one for one in candidates if one.ending and one.freed >= MIN_FREED_BYTES]
+    if ending and lasted < UNDER_REQUEST_SECONDS and _sum(ending) >= missing:
+        keys = ", ".join(sorted(one.key for one in ending))
+        text = f"ending already: {keys}; that frees {human_bytes(_sum(ending))} of {human_bytes(missing)} missing"
+        return EvictionChoice("none", text, EvictionReason.IN_PROGRESS)
     ranked = sorted((one for one in candidates if _able(one)), key=_key)
     if not ranked:
         reason = EvictionReason.NOT_EVICTABLE if candidates else EvictionReason.NO_PODS
@@ -132,7 +138,7 @@ def choose_victim(
     ranked = [*chosen, *(one for one in ranked if one not in chosen)]
     order = tuple(one.uid for one in ranked)
     if not chosen:
-        text = f"evicting all pods would free {human_bytes(sum(one.freed for one in ranked))} of {human_bytes(missing)} missing: the rest is used outside of pods"
+        text = f"evicting all pods would free {human_bytes(_sum(ranked))} of {human_bytes(missing)} missing: the rest is used outside of pods"
         return EvictionChoice("none", text, EvictionReason.OUTSIDE_PODS, order=order)
     first = chosen[0]
     if first.uid in guarded:
@@ -146,17 +152,22 @@ def choose_victim(
 def _chosen(ranked: Sequence[Candidate], missing: int) -> list[Candidate]:
     """The fewest of these pods whose end is enough, by their order. If all are not enough, those
     that help; empty if none does."""
-    if sum(one.freed for one in ranked) < max(missing, 1):
+    if _sum(ranked) < max(missing, 1):
         return [one for one in ranked if _helps(one, missing)]
     needed: list[Candidate] = []
     for one in ranked:
         needed.append(one)
-        if sum(other.freed for other in needed) >= missing:
+        if _sum(needed) >= missing:
             break
     for one in list(needed):
-        if sum(other.freed for other in needed) - one.freed >= max(missing, 1):
+        if _sum(needed) - one.freed >= max(missing, 1):
             needed.remove(one)
     return needed
+
+
+def _sum(pods: Iterable[Candidate]) -> int:
+    """What the end of these pods frees."""
+    return sum(one.freed for one in pods)
 
 
 def _able(one: Candidate) -> bool:
@@ -231,5 +242,5 @@ def _why_none(candidates: Sequence[Candidate]) -> str:
 
 def _too_early(ranked: Sequence[Candidate], missing: int, lasted: float) -> str:
     """Why pods under their request are spared for now."""
-    held = sum(one.freed for one in ranked)
+    held = _sum(ranked)
     return f"all {len(ranked)} candidates are below their request and use {human_bytes(held)}; {human_bytes(missing)} are missing for {lasted:.1f} s, such pods are evicted after {UNDER_REQUEST_SECONDS:.0f} s"
