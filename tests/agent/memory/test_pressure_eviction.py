@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import GuardMode, MemoryPolicy
 from qoslet.core.memory.sample import Pressure
-from tests.agent.memory.pressed import ACT, MIB, Pressed, short, usual
+from tests.agent.memory.pressed import ACT, MIB, TOTAL, Pressed, short, usual
 
 
 @pytest.mark.parametrize("psi", [True, False])
@@ -208,3 +208,14 @@ def test_it_looks_at_the_node_as_long_as_a_pod_wants_it() -> None:
     bench.source.drop("own")
     bench.time(3)
     assert eviction.next_at() is None
+
+
+def test_nobody_goes_while_what_the_machine_has_cannot_be_read() -> None:
+    bench = short(usual(Pressed()))
+    bench.available = 0
+    bench.memory.machine = replace(bench.memory.machine, total=0)
+    assert bench.time(15) == []
+    assert bench.keeper.running == {"hog", "small", "b", "g"}
+    bench.memory.machine = replace(bench.memory.machine, total=TOTAL)
+    bench.time(3)
+    assert "hog" not in bench.keeper.running

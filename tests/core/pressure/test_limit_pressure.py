@@ -194,6 +194,8 @@ def test_a_group_that_is_out_of_memory_again_and_again_is_short() -> None:
     before, *_, after = groups(190, 0.1, limit=200)
     assert own_kills(before, after) == 0
     hit = replace(after, local={"max": 400, "oom": 2})
+    assert own_kills(before, hit) == 0, "they were not told before: they may be of long ago"
+    before = replace(before, local={"max": 300, "oom": 0})
     assert own_kills(before, hit) == 2
     assert own_kills(before, replace(hit, identity=2)) == 0
     assert killed_state(hit, 1, 5.0).kind == "calm", "what was killed may be enough"

@@ -103,7 +103,8 @@ class MemoryMonitor:
         if wanted or self._due(now):
             node = self._node_at(now)
             samples = self._sample(wanted)
-            for policy in self.policies:
+            # what the machine has may be unread: nothing is decided by that
+            for policy in self.policies if node.total else ():
                 policy.consider(samples, node, now)
             self._update_near_limit(wanted, samples)
         self._schedule(now)

@@ -135,10 +135,10 @@ def waits_at_own_limits(
 
 def own_kills(before: MemorySample, after: MemorySample) -> int:
     """How often the cgroup itself was out of memory between two samples; 0 if the kernel does not
-    count that apart from the cgroups below it."""
-    if before.identity != after.identity:
+    count that apart from the cgroups below it, or did not tell it before."""
+    if before.identity != after.identity or "oom" not in before.local:
         return 0
-    return max(0, after.local.get("oom", 0) - before.local.get("oom", 0))
+    return max(0, after.local.get("oom", 0) - before.local["oom"])
 
 
 def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:

@@ -38,7 +38,8 @@ class MemoryFiles:
         self._clock = clock
 
     def sample(self, path: str) -> MemorySample | None:
-        """One group, all of it through one open directory: never two groups of one name."""
+        """One group, all of it through one open directory: never two groups of one name. None where
+        the kernel does not tell what its memory is: all of it would look like its own."""
         if self._tree is None:
             return None
         group = checked(path)
@@ -74,9 +75,10 @@ class MemoryFiles:
         return sum(used.values())
 
     def _unified(self, path: str, directory: int) -> MemorySample | None:
-        """A group of v2; None where it has no memory controller."""
+        """A group of v2; None where it has no memory controller, or does not tell what its memory is."""
         current = number(_read(directory, "memory.current"))
-        if current is None:
+        stat = pairs(_read(directory, "memory.stat"))
+        if current is None or not stat:
             return None
         populated = pairs(_read(directory, "cgroup.events")).get("populated")
         cpu = pairs(_read(directory, "cpu.stat"))
@@ -92,7 +94,7 @@ class MemoryFiles:
             peak=number(_read(directory, "memory.peak")),
             swap=number(_read(directory, "memory.swap.current")),
             swap_max=number(_read(directory, "memory.swap.max")),
-            stat=pairs(_read(directory, "memory.stat")),
+            stat=stat,
             events=pairs(_read(directory, "memory.events")),
             local=pairs(_read(directory, "memory.events.local")),
             pressure=pressure(_read(directory, "memory.pressure")),
@@ -105,7 +107,8 @@ class MemoryFiles:
     def _legacy(self, path: str, directory: int) -> MemorySample | None:
         """A group of v1, which counts hits of the limit and kills, each group its own."""
         current = number(_read(directory, "memory.usage_in_bytes"))
-        if current is None:
+        stat = stat_v1(_read(directory, "memory.stat"))
+        if current is None or not stat:
             return None
         both = number(_read(directory, "memory.memsw.usage_in_bytes"))
         kills = pairs(_read(directory, "memory.oom_control")).get("oom_kill")
@@ -119,7 +122,7 @@ class MemoryFiles:
             max=limit_v1(_read(directory, "memory.limit_in_bytes")),
             peak=number(_read(directory, "memory.max_usage_in_bytes")),
             swap=None if both is None else max(0, both - current),
-            stat=stat_v1(_read(directory, "memory.stat")),
+            stat=stat,
             local={name: value for name, value in local.items() if value is not None},
             usage_usec=self._cpu_time(path),
             page_size=_PAGE_SIZE,

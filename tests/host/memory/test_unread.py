@@ -1,0 +1,27 @@
+"""What is decided by must be told: a group without ``memory.stat`` is not sampled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qoslet.host.memory.reader import MemoryFiles
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_a_group_that_does_not_tell_what_its_memory_is_is_not_sampled(
+    tmp_path: Path, text: str | None
+) -> None:
+    group = tmp_path / "pod"
+    group.mkdir()
+    (group / "memory.current").write_text("104857600\n")
+    (group / "memory.stat").write_text("anon 4096\nfile 104853504\n")
+    reader = MemoryFiles("v2", str(tmp_path))
+    sample = reader.sample("/pod")
+    assert sample is not None
+    assert sample.stat["file"] == 104853504
+    (group / "memory.stat").unlink()
+    if text is not None:
+        (group / "memory.stat").write_text(text)
+    assert reader.sample("/pod") is None
