@@ -350,6 +350,13 @@ def test_counters_that_went_back_begin_anew() -> None:
     assert track_sample(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).streak == 0
 
 
+def test_a_sample_from_before_the_agent_was_stopped_proves_nothing() -> None:
+    looks = [sample(number / 2, held=200) for number in range(4)]
+    late = sample(63.0)
+    track = track_sample(after(*looks), late, 0)
+    assert (track.verdict.state, track.samples, track.progress_at) == ("calm", (late,), 63.0)
+
+
 def test_room_in_swap_is_the_least_of_what_is_left() -> None:
     assert swap_headroom(sample(), 100) == 0
     assert swap_headroom(sample(swap=10, swap_max=30), 100) == 20

@@ -32,6 +32,8 @@ class StallTuning(Struct, frozen=True):
     """Time between the two samples that are compared, at least."""
     history_seconds: float = 2.5
     """Time between them, at most."""
+    max_gap_seconds: float = 10.0
+    """Time between two samples after which the older one proves nothing: the agent did not run."""
     agreeing_comparisons: int = 2
     """Comparisons in a row that must agree before a cgroup counts as stalled."""
     sufficient_seconds: float = 1.5

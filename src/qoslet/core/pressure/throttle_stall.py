@@ -135,12 +135,12 @@ def track_sample(
     refused: bool = False,
 ) -> StallTracker:
     """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high
-    changed, or a counter went back. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
+    changed, a counter went back, or nobody looked for ``max_gap_seconds``. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
     last progress the kernel was asked to reclaim, and freed nothing."""
     samples = track.samples
     last = samples[-1] if samples else None
     at = sample.at
-    if last is None or not _goes_on(last, sample):
+    if last is None or at - last.at > tuning.max_gap_seconds or not _goes_on(last, sample):
         return StallTracker((sample,), progress_at=at, freed_at=at, verdict=_calm(at))
     if at - last.at <= 0:
         return track
