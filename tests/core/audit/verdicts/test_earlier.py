@@ -199,16 +199,57 @@ def test_one_pod_tells_of_an_earlier_configuration_where_its_cgroups_agree(
     assert {one.verdict for one in found} == {verdict}
 
 
-def test_one_container_tells_of_another_period_which_changes_no_limit(folder: str) -> None:
-    # of a kubelet 1.36.2: a container restarted while cpuCFSQuotaPeriod was 10ms
-    plan = plan_of(folder, "v1")
+@pytest.mark.parametrize(
+    ("hierarchy", "identity", "verdict"),
+    [("v1", 10**6, "stale"), ("v1", None, "drift"), ("v2", 10**6, "stale"), ("v2", None, "drift")],
+)
+def test_one_container_tells_of_another_period_which_changes_no_limit(
+    folder: str, hierarchy: str, identity: int | None, verdict: str
+) -> None:
+    # of a kubelet 1.36.2: a container restarted while cpuCFSQuotaPeriod was 10ms; a file written by hand
+    plan = plan_of(folder, hierarchy)
+    file = "cpu.cfs_period_us" if hierarchy == "v1" else "cpu.max"
     path = next(
         one.path or ""
         for one in plan.cgroups
         if one.level == "container"
         and one.path
-        and [s.file for s in one.settings if s.file.startswith("cpu.cfs")] == ["cpu.cfs_period_us"]
+        and "cpu.cfs_quota_us" not in {s.file for s in one.settings}
+        and any(s.file == file and s.value in ("100000", "max 100000") for s in one.settings)
     )
-    found = sole(plan, written(tree_of(plan), path, "cpu.cfs_period_us", "10000"))
-    assert (found.verdict, found.found) == ("stale", "10000")
-    assert "cpuCFSQuotaPeriod 10ms, in force when the pod was created" in found.message
+    value = "10000" if hierarchy == "v1" else "max 10000"
+    live = written(tree_of(plan), path, file, value)
+    newest = replace(live.cgroups[path], identity=identity or live.cgroups[path].identity)
+    found = sole(plan, replace(live, cgroups={**live.cgroups, path: newest}))
+    assert (found.verdict, found.found) == (verdict, value)
+    told = "cpuCFSQuotaPeriod 10ms, in force when the pod was created"
+    assert (told in found.message) == (verdict == "stale")
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "file", "found"),
+    [
+        ("v1", "cpu.cfs_period_us", "90000"),
+        ("v1", "cpu.cfs_quota_us", "7700"),
+        ("v2", "cpu.max", "7700 100000"),
+    ],
+)
+def test_what_no_earlier_configuration_has_written_is_drift(
+    folder: str, hierarchy: str, file: str, found: str
+) -> None:
+    # beside a kubelet 1.36.2 that was started again with cpuCFSQuota false: its pods kept their quotas
+    given = plan_of(folder, hierarchy)
+    now, then = under(given, {"cpu_cfs_quota": False}), under(given, {})
+    live, quotas = tree_of(then), ("cpu.cfs_quota_us", "cpu.max")
+    rows = [
+        one.path or ""
+        for one in then.cgroups
+        if one.level == "pod"
+        and any(s.file in quotas and s.value[0] not in "-m" for s in one.settings)
+    ]
+    for path in rows[1:3]:
+        live = written(live, path, file, found)
+    report = [one for one in look(now, live).findings if one.file == file]
+    assert {one.path for one in report if one.verdict == "drift"} == set(rows[1:3])
+    told = {one.path for one in look(now, live).findings if "cpuCFSQuota true" in one.message}
+    assert rows[0] in told

@@ -28,6 +28,8 @@ _LEAST_IN_A_ROW = 3
 """How many, created one after the other, where others have what is planned; and how many cgroups
 have it that were created later, where the oldest one alone differs."""
 
+_QUOTAS = ("cpu.max", "cpu.cfs_quota_us")
+
 
 class _Row(Struct, frozen=True):
     """A cgroup in the order of creation: the kernel gives identities in this order."""
@@ -37,14 +39,18 @@ class _Row(Struct, frozen=True):
     uid: str
     is_earlier: bool | None
     """None: it has neither what is planned nor what was."""
+    files: frozenset[str]
+    """Those of which another configuration plans another value."""
+    has_quota: bool
+    """Whether a limit of CPU time tells of it, not a period alone."""
 
 
 class _Earlier(Struct, frozen=True):
-    """What an earlier configuration left: the paths of cgroups that have its values. ``doubt``: too few
-    tell of it."""
+    """What an earlier configuration left: the cgroups that have its values, by path and file.
+    ``doubt``: too few tell of it."""
 
     told: str
-    paths: frozenset[str]
+    places: frozenset[tuple[str, str]]
     doubt: Doubt | None
 
 
@@ -54,6 +60,8 @@ class EarlierConfiguration:
     def __init__(self, context: AuditContext) -> None:
         self._context = context
         self._known: dict[str, tuple[_Earlier, ...]] = {}
+        self._limited = set[tuple[str, str]]()
+        """Paths and files in which another configuration plans a limit."""
 
     def left_by(self, cgroup: Cgroup, file: str) -> str | None:
         """What left a value of a pod or container, as the end of the sentence "left by …"; None: no
@@ -64,13 +72,21 @@ class EarlierConfiguration:
         """What may have left a value that too few cgroups have to tell."""
         return next((one.doubt for one in self._of(cgroup, file)), None)
 
+    def contradicts(self, cgroup: Cgroup, file: str, found: str) -> bool:
+        """Whether no limit was left: there is none in what was found, or the pod has one which the present
+        configuration does not write, and an earlier one would have left with another value."""
+        if file not in _QUOTAS or _is_unlimited(found):
+            return file in _QUOTAS
+        told = next(self._of(cgroup, file), None)
+        return told is None and (cgroup.path, file) in self._limited
+
     def _of(self, cgroup: Cgroup, file: str) -> Iterator[_Earlier]:
         if cgroup.pod is None or self._context.is_own:
             return
         if file not in self._known:
             self._known[file] = tuple(self._explanations(file))
         for one in self._known[file]:
-            if cgroup.path in one.paths:
+            if (cgroup.path, file) in one.places:
                 yield one
 
     def _explanations(self, file: str) -> Iterator[_Earlier]:
@@ -78,7 +94,8 @@ class EarlierConfiguration:
             every = list(self._rows(other))
             rows = [one for one in every if one.is_earlier is not None]
             earlier = [one for one in rows if one.is_earlier]
-            found = earlier if other.keeps_limits else _left_rows(every)
+            is_sure = other.keeps_limits and _tells_period(rows)
+            found = earlier if is_sure else _left_rows(every)
             having = frozenset(row.uid for row in found or earlier)
             if not having:
                 continue
@@ -87,7 +104,8 @@ class EarlierConfiguration:
             lacking = frozenset(row.uid for row in rows if not row.is_earlier)
             differing = frozenset(row.uid for row in every if row.is_earlier is None)
             doubt = None if found else Doubt(told, having, lacking, differing, other.is_default)
-            yield _Earlier(told, frozenset(row.path for row in found or earlier), doubt)
+            places = ((row.path, file) for row in found or earlier for file in row.files)
+            yield _Earlier(told, frozenset(places), doubt)
 
     def _differing(self, file: str) -> Iterator[Differing]:
         """What is planned in a file of pods and containers, where something else was found. On v1 quota
@@ -112,24 +130,49 @@ class EarlierConfiguration:
             if cgroup.pod is None or group is None or cgroup.level == "sandbox":
                 continue
             now, before = _values(cgroup), values.get(cgroup.name, {})
-            states = set[bool | None]()
+            states, files, has_quota = set[bool | None](), set[str](), False
             for file in other.files:
                 fresh = released(file, self._context.node.hierarchy) or ""
                 here, there = now.get(file, fresh), before.get(file, fresh)
                 found = group.values.get(file)
-                if found is not None and not self._same(file, here, there):
-                    is_then, is_now = self._same(file, there, found), self._same(file, here, found)
-                    states.add(is_then if is_then or is_now else None)
+                if found is None or self._same(file, here, there):
+                    continue
+                is_then, is_now = self._same(file, there, found), self._same(file, here, found)
+                states.add(is_then if is_then or is_now else None)
+                files.add(file)
+                has_quota |= file in _QUOTAS and not _is_unlimited(found)
+                if not self._same(file, there, fresh):
+                    self._limited.add((group.path, file))
             if states:
-                is_earlier = states.pop() if len(states) == 1 else None
-                yield _Row(group.identity, group.path, cgroup.pod.uid, is_earlier)
+                yield _Row(
+                    group.identity,
+                    group.path,
+                    cgroup.pod.uid,
+                    states.pop() if len(states) == 1 else None,
+                    frozenset(files),
+                    has_quota,
+                )
 
     def _same(self, file: str, wanted: str, found: str) -> bool:
         return same(file, wanted, found, self._context.node.host.page_size)
 
 
+def _is_unlimited(quota: str) -> bool:
+    return quota.startswith(("max", "-1"))
+
+
 def _values(cgroup: Cgroup) -> Mapping[str, str]:
     return {setting.file: setting.applied for setting in cgroup.settings}
+
+
+def _tells_period(rows: list[_Row]) -> bool:
+    """Whether a limit has the numbers of another period, which nobody writes by hand, or the newest cgroups
+    have the period alone, as containers that restarted under it."""
+    earlier = [row for row in rows if row.is_earlier]
+    if any(row.has_quota for row in earlier):
+        return True
+    first = min((row.identity for row in earlier), default=0)
+    return all(row.is_earlier for row in rows if row.identity >= first)
 
 
 def _left_rows(every: list[_Row]) -> list[_Row]:

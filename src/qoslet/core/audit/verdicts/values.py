@@ -121,7 +121,8 @@ class Values:
         if earlier is not None:
             return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         level = self._context.level(cgroup)
-        row = left_behind(level, file) if self._is_cleared(setting) else None
+        is_left = self._is_cleared(setting) and not self._earlier.contradicts(cgroup, file, found)
+        row = left_behind(level, file) if is_left else None
         # above pods the kubelet writes what it plans each minute: nothing is left there
         if row is not None and level not in ("kubepods", "qos"):
             return "stale", f"{plain}: {self._left_by(row)}"
@@ -179,6 +180,8 @@ class Values:
         if clean and not off:
             return
         row = left_behind(level, file)
+        if not clean and self._earlier.contradicts(cgroup, file, found):
+            row = None
         if clean:
             verdict: Verdict = "stale" if row is not None else "latent"
             message = f"systemd has {self._name(file)}={text}, which no plan sets: a daemon-reload writes it"
