@@ -230,12 +230,15 @@ def test_sarif_names_files_by_relative_references(tmp_path: Path) -> None:
     assert all((tmp_path / file).is_file() for file in files)
 
 
-def test_junit_counts_failures_and_skips(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fail_on", "code"), [("error", 0), ("warning", 1), ("info", 1)])
+def test_junit_fails_where_the_exit_code_does(tmp_path: Path, fail_on: str, code: int) -> None:
     (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')
-    done = run("lint", "web.yaml", "-o", "junit", folder=tmp_path)
+    done = run("lint", "web.yaml", "-o", "junit", "--fail-on", fail_on, folder=tmp_path)
     suite = ElementTree.fromstring(done.stdout)[0]
     counted = {key: suite.get(key) for key in ("tests", "failures", "skipped")}
-    assert counted == {"tests": "2", "failures": "1", "skipped": "1"}
+    assert counted == {"tests": "2", "failures": str(code), "skipped": str(2 - code)}
+    assert done.returncode == code
+    assert len(suite.findall(".//failure")) == code
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:

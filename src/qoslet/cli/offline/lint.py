@@ -103,7 +103,7 @@ def _print(report: LintReport, args: argparse.Namespace) -> None:
     from qoslet.render.documents.plan import encode
 
     if args.output == "junit":
-        emit(documents.junit_document(report))
+        emit(documents.junit_document(report, args.fail_on))
     else:
         make = documents.sarif_document if args.output == "sarif" else documents.lint_document
         emit(encode(make(report)))

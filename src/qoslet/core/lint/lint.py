@@ -26,6 +26,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.node_policy import node_policy
 
 Level = Literal["error", "warning", "info", "off"]
+_ORDER: Sequence[Severity] = ("info", "warning", "error")
 
 
 class LintFinding(Struct, frozen=True):
@@ -43,6 +44,10 @@ class LintFinding(Struct, frozen=True):
     source: str
     suppressed: str | None = None
 
+    def fails(self, at: Severity) -> bool:
+        """Whether it is not suppressed, and at least as grave as ``at``."""
+        return self.suppressed is None and _ORDER.index(self.severity) >= _ORDER.index(at)
+
 
 class LintReport(Struct, frozen=True):
     """All findings, by pod in the order of the documents, then by id."""
@@ -55,8 +60,7 @@ class LintReport(Struct, frozen=True):
 
     def fails(self, at: Severity) -> bool:
         """Whether a finding is at least as grave as ``at``."""
-        order: Sequence[Severity] = ("info", "warning", "error")
-        return any(self.count(one) for one in order[order.index(at) :])
+        return any(one.fails(at) for one in self.findings)
 
     def __repr__(self) -> str:
         """The report in one short line."""

@@ -14,6 +14,7 @@ from qoslet.render.terminal import printable
 
 if TYPE_CHECKING:
     from qoslet.core.lint.lint import LintFinding, LintReport
+    from qoslet.core.problem import Severity
 
 
 def lint_document(report: LintReport) -> Document:
@@ -100,40 +101,36 @@ def file_of(finding: LintFinding) -> str:
     return "" if name in ("stdin", "-") else name
 
 
-def junit_document(report: LintReport) -> bytes:
-    """The findings as a JUnit report: a test case each; information and suppressed ones are
-    skipped."""
+def junit_document(report: LintReport, fail_on: Severity) -> bytes:
+    """The findings as a JUnit report: a test case each. One from ``fail_on`` on is a failure, so that
+    the report fails where the exit code does; a lesser or suppressed one is skipped."""
     # imported for this one format
     from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-    failing = [one for one in report.findings if _fails(one)]
-    skipped = len(report.findings) - len(failing)
+    failing = [one.fails(fail_on) for one in report.findings]
     suites = Element("testsuites")
     suite = SubElement(
         suites,
         "testsuite",
         name="qoslet lint",
         tests=str(max(1, len(report.findings))),
-        failures=str(len(failing)),
+        failures=str(sum(failing)),
         errors="0",
-        skipped=str(skipped),
+        skipped=str(len(failing) - sum(failing)),
     )
-    for one in report.findings:
+    for one, fails in zip(report.findings, failing, strict=True):
         case = SubElement(suite, "testcase", classname=one.id, name=_clean(one.where))
-        if _fails(one):
+        if fails:
             failure = SubElement(case, "failure", message=_clean(one.message), type=one.severity)
             failure.text = _clean(one.hint)
         else:
-            SubElement(case, "skipped", message=_clean(one.suppressed or one.message))
+            why = one.suppressed or f"{one.severity}: {one.message}. {one.hint}"
+            SubElement(case, "skipped", message=_clean(why))
     if not report.findings:
         SubElement(suite, "testcase", classname="qoslet", name="no finding")
     indent(suites)
     text: bytes = tostring(suites, "utf-8")
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + text + b"\n"
-
-
-def _fails(one: LintFinding) -> bool:
-    return one.severity != "info" and one.suppressed is None
 
 
 def _clean(text: str) -> str:
