@@ -279,7 +279,7 @@ def test_no_output_fails_without_a_word(tmp_path: Path, output: str) -> None:
 def test_a_sum_names_the_pods_that_make_most_of_it(tmp_path: Path) -> None:
     done = run("plan", *write(tmp_path)[2:], "-f", big(tmp_path), folder=tmp_path)
     line = next(line for line in done.stdout.splitlines() if "the pods request" in line)
-    assert line.endswith("; most by shop/db 16, shop/web-0 and 1 like it 8, shop/s 5, 2 by others")
+    assert line.endswith("; most by shop/db: 16, shop/web-0 and 1 like it: 8, shop/s: 5, others: 2")
 
 
 def test_containers_of_two_pods_have_names_of_their_own(tmp_path: Path) -> None:

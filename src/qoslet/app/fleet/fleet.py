@@ -77,7 +77,10 @@ def _nothing(cluster: Cluster, files: Sequence[str]) -> BadInputs:
     first = files[0] if files else "the cluster"
     where = "stdin" if first == "-" else first
     hint = "kubectl get nodes,pods -A -o json"
-    return BadInputs([*faults, BadInput("contains no node", where=where, hint=hint)])
+    if not faults or cluster.pods or cluster.skipped:
+        # something could be read, so that what is wrong does not say why there is no node
+        faults.append(BadInput("contains no node", where=where, hint=hint))
+    return BadInputs(faults)
 
 
 class _Input(Struct):

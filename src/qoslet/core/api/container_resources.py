@@ -242,7 +242,10 @@ _SLIPS = {"k": "Ki or k", "m": "Mi or M", "g": "Gi or G", "t": "Ti or T", "p": "
 
 
 def _quantity_hint(name: str, raw: bytes) -> str:
-    suffix = raw.decode(errors="replace").strip('" ').lstrip("+-0123456789.").strip().lower()
+    text = raw.decode(errors="replace").strip('" ')
+    if text.startswith("-"):
+        return "use 0 or more"
+    suffix = text.lstrip("+0123456789.").strip().lower()
     if suffix.removesuffix("b").removesuffix("i") in _SLIPS and name != "cpu":
         return f"did you mean {_SLIPS[suffix[0]]}?"
     if name == "cpu":

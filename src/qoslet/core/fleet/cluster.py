@@ -38,6 +38,8 @@ class Cluster:
         self.unscheduled = 0
         self.ended = 0
         self.skipped: dict[str, int] = {}
+        self.used: set[int] = set()
+        """The shapes that pods have; those of pods that come twice are known, too."""
         self._groups: dict[str, dict[int, ShapeGroup]] = {}
         self._seen: set[int] = set()
         self._numbers: dict[tuple[int, int], int] = {}
@@ -114,6 +116,7 @@ class Cluster:
         self.pods += 1
         if not node:
             self.unscheduled += 1
+            self.used.add(shape)
             return
         groups = self._groups.get(node)
         if groups is None:
@@ -121,6 +124,7 @@ class Cluster:
         number = self.pods if self._exact or exact else shape
         found = groups.get(number)
         if found is None:
+            self.used.add(shape)
             groups[number] = ShapeGroup(shape, 1, Member(self.pods, key, uid, file))
         else:
             found.count += 1

@@ -192,7 +192,7 @@ def fleet_of(cluster: Cluster, results: Iterable[NodeResult], fit: FitRequest | 
         cluster.pods,
         cluster.unscheduled,
         cluster.ended,
-        len(cluster.shapes.pods),
+        len(cluster.used),
         "" if fit is None else fit.pod.key,
         () if fit is None else _ignored(cluster, fit),
     )
@@ -217,6 +217,7 @@ def _input_rows(cluster: Cluster) -> Iterator[tuple[Problem, str | None]]:
         message = f"{pods} on a node that the input lacks"
         hint = "fetch both: kubectl get nodes,pods -A -o json"
         yield Problem("warning", f"node {name}", message, hint), name
-    for kind, count in sorted(cluster.skipped.items()):
-        message = f"{count} skipped: a fleet is nodes and the pods on them"
-        yield Problem("info", kind, message, ""), None
+    if cluster.skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(cluster.skipped.items()))
+        hint = "a fleet is nodes and the pods on them"
+        yield Problem("info", "input", f"{kinds} skipped", hint), None

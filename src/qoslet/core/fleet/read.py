@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
-from qoslet.core.api.documents import Document, Options, Spot
+from qoslet.core.api.documents import Document, Options, Spot, Text
+from qoslet.core.api.input.nested_lists import nested
 from qoslet.core.api.manifest import some_pods
 from qoslet.core.api.pod import Pod
 from qoslet.core.api.pod_decoder import DocumentPath, PodReader
@@ -17,7 +18,9 @@ from qoslet.core.api.schema import DECODE_ERRORS, Envelope, Metadata, decode_pod
 from qoslet.core.fleet.shapes import key_of, quick_key, shape_of
 from qoslet.core.fleet.splitter import Batch
 from qoslet.core.problem import Problem, ProblemCode
+from qoslet.errors import BadInput
 
+_LISTS = ("List", "PodList", "NodeList")
 _POD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"v1"\s*,\s*"kind"\s*:\s*"Pod"\s*,')
 
 
@@ -135,11 +138,23 @@ class BatchReader:
             self._node(node, spot, rows)
         elif kind == "Pod":
             self._pod(raw, spot, implied, rows)
-        elif kind in ("List", "PodList", "NodeList"):
-            return
+        elif kind in _LISTS:
+            self._nested(raw, spot, rows)
         else:
             name = shown(kind or "objects without a kind", 60)
             rows.skipped[name] = rows.skipped.get(name, 0) + 1
+
+    def _nested(self, raw: Text, spot: Spot, rows: Rows) -> None:
+        """The items of a list that is an item itself."""
+
+        def broken(fault: BadInput) -> None:
+            rows.problems.append(_broken(fault.where, fault.message, fault.hint))
+
+        for document in nested(raw, spot, broken):
+            implied = document.envelope.kind.removesuffix("List") or None
+            items = document.envelope.items
+            for at, one in enumerate([] if items is UNSET or items is None else items):
+                self._item(memoryview(one), Spot(document, at), implied, rows)
 
     def _odd(self, raw: memoryview, spot: Spot, implied: str | None, rows: Rows) -> None:
         """An item that is no well-typed object."""

@@ -72,17 +72,17 @@ def _pods_limit(node: Node) -> tuple[str, str]:
 
 
 def _by_whom(name: str, parts: Sequence[Part], total: int) -> str:
-    """The pods that make most of a sum: ``; most by shop/db 8, shop/web and 2 like it 6, 9 by others``."""
+    """The pods that make most of a sum: ``; most by shop/db: 8, shop/web and 2 like it: 6, others: 9``."""
     if not parts:
         return ""
     pods = [
         part.pod
         + (f" and {part.count - 1} like it" if part.count > 1 else "")
-        + f" {_text(name, part.amount)}"
+        + f": {_text(name, part.amount)}"
         for part in parts
     ]
     rest = total - sum(part.amount for part in parts)
-    others = f", {_text(name, rest)} by others" if rest > 0 else ""
+    others = f", others: {_text(name, rest)}" if rest > 0 else ""
     return f"; most by {', '.join(pods)}{others}"
 
 

@@ -269,6 +269,10 @@ def _api(faults: Faults, found: Sources, where: str, document: Mapping[str, Any]
     for section in ("capacity", "allocatable"):
         _fields(inside, f"{section}.", _section(faults, inside, status, section), fields)
     info = _section(faults, inside, status, "nodeInfo")
+    system = info.get("operatingSystem")
+    if isinstance(system, str):
+        # a virtual kubelet says Linux
+        info = {**info, "operatingSystem": system.lower()}
     swap = info.get("swap")
     for field, key in (
         ("kubernetes", "kubeletVersion"),
