@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.fixtures import run
 from tests.cli.fleet.clusters import node, pod, text_of
 
@@ -58,3 +60,22 @@ def test_a_virtual_node_may_write_its_system_in_capitals(tmp_path: Path) -> None
     virtual["status"]["nodeInfo"]["operatingSystem"] = "Linux"
     done = run("fleet", "-", "-o", "json", folder=tmp_path, stdin=text_of([virtual]))
     assert [one["outcome"] for one in json.loads(done.stdout)["nodes"]] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("options", "allocatable", "part"),
+    [((), "30Gi", "50%"), (("--kube-reserved=cpu=1",), "31.9Gi", "57%")],
+)
+def test_what_is_requested_is_a_part_of_what_the_node_reports(
+    tmp_path: Path, options: tuple[str, ...], allocatable: str, part: str
+) -> None:
+    """As ``kubectl describe node`` says it, unless the configuration is known."""
+    reporting, asking = node("node-0"), pod(1, "node-0")
+    reporting["status"]["allocatable"] |= {"cpu": "8", "memory": "30Gi"}
+    asking["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    text = text_of([reporting, asking])
+    done = run("fleet", "-", *options, folder=tmp_path, stdin=text)
+    _, cpu, memory, *_ = done.stdout.splitlines()
+    assert cpu.endswith(f"({part})")
+    assert memory == f"memory: 0 requested of {allocatable} allocatable (0%)"
+    assert f" {part} " in done.stdout

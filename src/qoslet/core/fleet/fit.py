@@ -7,15 +7,14 @@ node, AddOrUpdateDaemonPodTolerations). What else limits where a pod runs is nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
 from qoslet.core.api.pod import Pod
-from qoslet.core.fleet.outcome import Amounts, NodeOutcome, NodePlanner, amounts
+from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow, Taint
-from qoslet.core.node.node import Node, pods_limit
 from qoslet.core.resources.admission import supports_os
 from qoslet.errors import BadInput
 
@@ -154,7 +153,7 @@ class Fitter:
         self._suits = supports_os(request.pod, planner.node.os)
         template = planner.planner.templates.of(request.pod)
         self._needs = {"pods": 1, **amounts(template.sums.requests)}
-        self._room = dict(schedulable(planner))
+        self._room = planner.schedulable
 
     def fit(self, outcome: NodeOutcome, row: NodeRow) -> Fit:
         """How many more fit on a node."""
@@ -187,25 +186,3 @@ class Fitter:
 
     def _tolerates(self, taint: Taint) -> bool:
         return any(one.tolerates(taint) for one in self._request.tolerations)
-
-
-def schedulable(planner: NodePlanner) -> Amounts:
-    """What the scheduler counts with: what the node reports, but what follows from the configuration
-    where one is given, or a flag that decides about it; devices are those that are healthy."""
-    node = planner.node
-    reported = amounts(node.status_allocatable)
-    devices = {name: amount for name, amount in reported.items() if "/" in name}
-    whole = bool(reported) and not (node.kubelet_given or _is_flag(node, _RESERVING))
-    left = reported if whole else {**planner.allocatable, **devices}
-    known = "pods" in reported and not (
-        node.kubelet_given or _is_flag(node, ("maxPods", "podsPerCore"))
-    )
-    return {**left, "pods": reported["pods"] if known else pods_limit(node)}
-
-
-_RESERVING = ("kubeReserved", "systemReserved", "evictionHard", "reservedSystemCPUs")
-
-
-def _is_flag(node: Node, fields: Sequence[str]) -> bool:
-    """Whether a flag gives one of these fields of a KubeletConfiguration."""
-    return any(node.origins.get(field, "").startswith("--") for field in fields)

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from qoslet.core.api.pod import Pod, Quantities
 from qoslet.core.fleet.shapes import Member, member
 from qoslet.core.fleet.templates import NodeTemplates, TemplateStore
-from qoslet.core.node.node import Node, allocatable, enforced, eviction_reservation
+from qoslet.core.node.node import (
+    Node,
+    allocatable,
+    enforced,
+    eviction_reservation,
+    pods_limit,
+)
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.plan.problems import contradictions, pod_problems, room_problems, upper_problems
@@ -42,7 +48,8 @@ class ShapeGroup(Struct, gc=False):
 class NodeOutcome(Struct, frozen=True, gc=False):
     """A node's plan in numbers.
 
-    ``throttled`` counts containers whose memory.high is met before a memory.max. ``claimed`` is
+    ``schedulable`` is what the scheduler counts with, where ``allocatable`` follows from the
+    configuration. ``throttled`` counts containers whose memory.high is met before a memory.max. ``claimed`` is
     what pods claim of each protecting file, ``held`` what kubepods has of it, bytes.
     ``at_requests`` and ``at_limits`` are the bytes that are left above the hard eviction threshold
     when every pod uses its memory request or limit; ``unlimited`` pods have none. ``problems`` are
@@ -56,6 +63,7 @@ class NodeOutcome(Struct, frozen=True, gc=False):
     hierarchy: str = ""
     capacity: Amounts = {}
     allocatable: Amounts = {}
+    schedulable: Amounts = {}
     enforced: Amounts = {}
     requested: Amounts = {}
     throttled: int = 0
@@ -99,6 +107,27 @@ class NodePlan(Struct, frozen=True):
     plan: Plan | None = None
 
 
+def _schedulable(node: Node, left: Amounts) -> Amounts:
+    """What the scheduler counts with: what the node reports, but what is ``left`` by its configuration
+    where one is given, or a flag that decides about it; devices are those that are healthy."""
+    reported = amounts(node.status_allocatable)
+    devices = {name: amount for name, amount in reported.items() if "/" in name}
+    whole = bool(reported) and not (node.kubelet_given or _is_flag(node, _RESERVING))
+    known = "pods" in reported and not (
+        node.kubelet_given or _is_flag(node, ("maxPods", "podsPerCore"))
+    )
+    pods = reported["pods"] if known else pods_limit(node)
+    return {**(reported if whole else {**left, **devices}), "pods": pods}
+
+
+_RESERVING = ("kubeReserved", "systemReserved", "evictionHard", "reservedSystemCPUs")
+
+
+def _is_flag(node: Node, fields: Sequence[str]) -> bool:
+    """Whether a flag gives one of these fields of a KubeletConfiguration."""
+    return any(node.origins.get(field, "").startswith("--") for field in fields)
+
+
 class NodePlanner:
     """Plans nodes that are equal but for their names. ``store`` is that of all planners whose
     templates may be the same."""
@@ -114,12 +143,9 @@ class NodePlanner:
         self._noted: dict[int, bool] = {}
         eviction = eviction_reservation(node).get("memory")
         self._eviction = eviction.value if eviction is not None else 0
-        self._amounts = amounts(node.capacity), amounts(allocatable(node)), amounts(enforced(node))
-
-    @property
-    def allocatable(self) -> Amounts:
-        """What is left for pods."""
-        return self._amounts[1]
+        left = amounts(allocatable(node))
+        self.schedulable = _schedulable(node, left)
+        self._amounts = amounts(node.capacity), left, self.schedulable, amounts(enforced(node))
 
     @property
     def is_exact(self) -> bool:
@@ -191,7 +217,7 @@ class NodePlanner:
         unlimited: int,
     ) -> NodeOutcome:
         """The numbers of a node with these sums, of which ``unlimited`` pods have no limit."""
-        capacity, left, whole = self._amounts
+        capacity, left, schedulable, whole = self._amounts
         claimed = dict.fromkeys(PROTECTING, 0)
         for (_, file), amount in totals.claims.items():
             claimed[file] += amount
@@ -207,6 +233,7 @@ class NodePlanner:
             self.node.hierarchy if self.node.os == "linux" else "windows",
             capacity,
             left,
+            schedulable,
             whole,
             {key: amount for key, amount in totals.requests.items() if amount},
             totals.throttled,

@@ -12,6 +12,7 @@ from qoslet.render.documents.fleet.fleet import (
     grave,
     other_outcomes,
     outcome_text,
+    requested_part,
     text_of,
     totals,
 )
@@ -20,7 +21,6 @@ from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
     from qoslet.core.fleet.fit import Fit
-    from qoslet.core.fleet.outcome import NodeOutcome
     from qoslet.core.fleet.plan import Fleet, NodeResult
     from qoslet.core.fleet.problems import FleetProblem
 
@@ -54,10 +54,9 @@ def _summary(fleet: Fleet) -> Iterator[str]:
     yield f"{_count(len(nodes), 'node')}: {', '.join(outcomes)}; {pods}"
     found = totals(fleet)
     for name in ("cpu", "memory"):
-        asked = sum(one.requested.get(name, 0) for one in nodes)
-        left = sum(one.allocatable.get(name, 0) for one in nodes)
-        part = f" ({asked * 100 // left}%)" if left else ""
-        yield f"{name}: {_amount(name, asked)} of {_amount(name, left)} allocatable requested{part}"
+        asked, left, part = requested_part(nodes, name)
+        tail = f" ({part})" if part else ""
+        yield f"{name}: {_amount(name, asked)} requested of {_amount(name, left)} allocatable{tail}"
     throttled, over = found["throttled"], found["overcommitted"]
     if throttled or over:
         yield f"{_count(int(str(throttled)), 'container')} throttled at memory.high, {_count(int(str(over)), 'node')} with overcommitted protection"
@@ -127,8 +126,7 @@ def _row(result: NodeResult, head: Sequence[str], terminal: Terminal) -> list[st
         cut(printable(outcome.name), 40, "..."),
         outcome_text(result, terminal.mark("→", "->")),
         str(outcome.pods),
-        _part(outcome, "cpu"),
-        _part(outcome, "memory"),
+        *(requested_part([outcome], name)[2] for name in ("cpu", "memory")),
         "" if outcome.at_requests is None else size(rounded(outcome.at_requests)),
         str(outcome.throttled),
         str(outcome.problem_count),
@@ -139,11 +137,6 @@ def _row(result: NodeResult, head: Sequence[str], terminal: Terminal) -> list[st
     if "fit" in head:
         cells += fit_texts(result, terminal.mark("→", "->"))
     return cells
-
-
-def _part(outcome: NodeOutcome, name: str) -> str:
-    left = outcome.allocatable.get(name, 0)
-    return f"{outcome.requested.get(name, 0) * 100 // left}%" if left else ""
 
 
 def _problems(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:

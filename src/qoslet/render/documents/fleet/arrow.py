@@ -10,7 +10,7 @@ from qoslet.errors import CannotDo
 if TYPE_CHECKING:
     from qoslet.core.fleet.plan import Fleet, NodeResult
 
-_AMOUNTS = ("capacity", "allocatable", "enforced", "requested")
+_AMOUNTS = ("capacity", "allocatable", "schedulable", "enforced", "requested")
 _UNREQUESTED = ("pid", "pods")
 """What a node has and no pod requests by name."""
 

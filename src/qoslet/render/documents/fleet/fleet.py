@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qoslet.core.fleet.problems import FleetProblem
 
 STATES = ("ok", "warning", "error", "broken")
-AMOUNTS = ("capacity", "allocatable", "enforced", "requested")
+AMOUNTS = ("capacity", "allocatable", "schedulable", "enforced", "requested")
 
 
 def grave(result: NodeResult) -> tuple[int, int]:
@@ -47,6 +47,14 @@ def other_outcomes(nodes: Sequence[NodeResult]) -> str:
         return ""
     counts = {state: sum(after == state for _, after in found) for state in STATES}
     return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+
+
+def requested_part(outcomes: Sequence[NodeOutcome], name: str) -> tuple[int, int, str]:
+    """How much of a resource is requested, of how much that the scheduler counts with, and the part
+    that this is; empty where there is none."""
+    asked = sum(one.requested.get(name, 0) for one in outcomes)
+    left = sum(one.schedulable.get(name, 0) for one in outcomes)
+    return asked, left, f"{asked * 100 // left}%" if left else ""
 
 
 def text_of(name: str, amount: int) -> str:

@@ -14,6 +14,7 @@ from qoslet.render.documents.fleet.fleet import (
     grave,
     other_outcomes,
     outcome_text,
+    requested_part,
     text_of,
 )
 from qoslet.render.terminal import printable
@@ -77,13 +78,11 @@ def _tiles(fleet: Fleet) -> Iterator[str]:
     nodes = [one.outcome for one in fleet.nodes]
     yield '<div class="tiles">'
     for name in ("cpu", "memory"):
-        asked = sum(one.requested.get(name, 0) for one in nodes)
-        left = sum(one.allocatable.get(name, 0) for one in nodes)
-        part = f"{asked * 100 // left}%" if left else "unknown"
+        asked, left, part = requested_part(nodes, name)
         shown = [
             text_of(name, one) if name == "cpu" else size(rounded(one)) for one in (asked, left)
         ]
-        yield _tile(part, f"{name} requested: {shown[0]} of {shown[1]}")
+        yield _tile(part or "unknown", f"{name} requested: {shown[0]} of {shown[1]}")
     yield _tile(f"{sum(one.throttled for one in nodes):,}", "containers throttled at memory.high")
     over = sum(one.overcommitted for one in nodes)
     yield _tile(f"{over:,}", "nodes with overcommitted protection")
@@ -228,9 +227,7 @@ def _nodes(fleet: Fleet) -> Iterator[str]:
     for one in sorted(fleet.nodes, key=grave)[:_NODES]:
         outcome, change = one.outcome, one.change
         row: list[object] = [outcome.name, outcome_text(one, "→"), outcome.pods]
-        for name in ("cpu", "memory"):
-            left = outcome.allocatable.get(name, 0)
-            row.append(f"{outcome.requested.get(name, 0) * 100 // left}%" if left else "")
+        row += [requested_part([outcome], name)[2] for name in ("cpu", "memory")]
         margin = outcome.at_requests
         row += ["" if margin is None else size(rounded(margin)), outcome.throttled]
         row.append(outcome.problem_count)
