@@ -237,10 +237,11 @@ class _Row(Struct, frozen=True):
     def _weight(self, share: Share | None) -> tuple[Direction, str]:
         if share is None:
             return "same", "it does not compete with the others for CPU"
-        text = f"{percent(share.after)} of the pods' CPU when all compete"
+        about = "of the pods' CPU when all compete"
         if share.direction == "same":
-            return "same", f"{text}, as before"
-        return share.direction, f"{text}, before {percent(share.before)}"
+            return "same", f"{_percent(share.after)} {about}, as before"
+        before, after = percents(share.before, share.after)
+        return share.direction, f"{after} {about}, before {before}"
 
     def _measured(self, aspect: Aspect) -> tuple[Direction, str]:
         before, after = aspect.measure(self.left), aspect.measure(self.right)
@@ -262,6 +263,15 @@ class _Row(Struct, frozen=True):
         return "another value"
 
 
-def percent(part: float) -> str:
-    """A share as people write it."""
-    return f"{part * 100:.1f}%" if part < 0.1 else f"{part * 100:.0f}%"
+def percents(before: float, after: float) -> tuple[str, str]:
+    """Two shares as people write them, with the digits that tell them apart."""
+    texts = ("", "")
+    for more in range(4):
+        texts = _percent(before, more), _percent(after, more)
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _percent(part: float, more: int = 0) -> str:
+    return f"{part * 100:.{more + (part < 0.1)}f}%"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from qoslet.core.diff.aspects import ASPECTS, CPU_SHARE, NEUTRAL
-from qoslet.core.diff.diff import percent
+from qoslet.core.diff.diff import percents
 from qoslet.render.documents.plan import node_block
 from qoslet.render.terminal import Terminal, display_width, pad, printable, wrap
 
@@ -87,7 +87,8 @@ def _lines(diff: Diff, aspect: str, terminal: Terminal) -> list[_Line]:
 
 
 def _parts(share: Share, terminal: Terminal) -> str:
-    return f"{percent(share.before)} {terminal.mark('→', '->')} {percent(share.after)}"
+    before, after = percents(share.before, share.after)
+    return f"{before} {terminal.mark('→', '->')} {after}"
 
 
 def _is_silent(change: Change) -> bool:
