@@ -264,6 +264,13 @@ def test_a_page_escapes_hostile_names(tmp_path: Path) -> None:
     assert "http://" not in page
     assert "https://" not in page
     assert page.count("<svg") == page.count("</svg>") == 3
+    assert "<title>qoslet fleet: 2 nodes</title>" in page
+    # on a phone it scrolls what is wide and nothing else; no number has a wrong plural
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert page.count("<table>") == page.count('<div class="wide"><table>') > 0
+    assert "prefers-color-scheme:dark" in page
+    assert ">1 node<" in page
+    assert ">1 nodes<" not in page
 
 
 def test_a_page_draws_protection_and_throttled_containers(tmp_path: Path) -> None:

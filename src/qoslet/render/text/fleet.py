@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.api.schema import shown
 from qoslet.render.documents.fleet.fleet import (
     STATES,
+    counted,
     fit_texts,
     grave,
     other_outcomes,
@@ -39,10 +40,6 @@ def draw(fleet: Fleet, terminal: Terminal, verbose: bool) -> list[str]:
     ]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _summary(fleet: Fleet) -> Iterator[str]:
     nodes = [one.outcome for one in fleet.nodes]
     states = [f"{sum(one.state == state for one in nodes):,} {state}" for state in STATES]
@@ -50,8 +47,8 @@ def _summary(fleet: Fleet) -> Iterator[str]:
     rest = [f"{fleet.unscheduled:,} unscheduled"] if fleet.unscheduled else []
     rest += [f"{fleet.ended:,} ended"] if fleet.ended else []
     tail = f" ({', '.join(rest)})" if rest else ""
-    pods = f"{_count(fleet.pods, 'pod')}{tail} of {_count(fleet.shapes, 'shape')}"
-    yield f"{_count(len(nodes), 'node')}: {', '.join(outcomes)}; {pods}"
+    pods = f"{counted(fleet.pods, 'pod')}{tail} of {counted(fleet.shapes, 'shape')}"
+    yield f"{counted(len(nodes), 'node')}: {', '.join(outcomes)}; {pods}"
     found = totals(fleet)
     for name in ("cpu", "memory"):
         asked, left, part = requested_part(nodes, name)
@@ -59,7 +56,7 @@ def _summary(fleet: Fleet) -> Iterator[str]:
         yield f"{name}: {_amount(name, asked)} requested of {_amount(name, left)} allocatable{tail}"
     throttled, over = found["throttled"], found["overcommitted"]
     if throttled or over:
-        yield f"{_count(int(str(throttled)), 'container')} throttled at memory.high, {_count(int(str(over)), 'node')} with overcommitted protection"
+        yield f"{counted(int(str(throttled)), 'container')} throttled at memory.high, {counted(int(str(over)), 'node')} with overcommitted protection"
     yield from _what_if(fleet)
 
 
@@ -72,7 +69,7 @@ def _what_if(fleet: Fleet) -> Iterator[str]:
         changed = sum(one.changed for one in changes)
         if others := other_outcomes(fleet.nodes):
             yield f"on the other side: {others}"
-        yield f"changes: {changed:,}, {worse:,} worse, {better:,} better; CPU share when all compete: {_count(less, 'pod')} less, {more:,} more"
+        yield f"changes: {changed:,}, {worse:,} worse, {better:,} better; CPU share when all compete: {counted(less, 'pod')} less, {more:,} more"
     fits = [one.fit for one in fleet.nodes if one.fit is not None]
     if fits:
         yield _fitting(fits, f" of {printable(fleet.fit_pod)}")
@@ -109,7 +106,7 @@ def _nodes(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
         state = (one.after or one.outcome).state
         yield terminal.paint(text, _STYLES[state]) if state != "ok" else text
     if len(nodes) < len(fleet.nodes):
-        yield f"and {_count(len(fleet.nodes) - len(nodes), 'more node')} (-v lists all)"
+        yield f"and {counted(len(fleet.nodes) - len(nodes), 'more node')} (-v lists all)"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -149,7 +146,7 @@ def _problems(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:
     left = len(fleet.problems) - len(told) + fleet.dropped
     if left:
         more = "" if verbose else " (-v lists them)"
-        yield f"and {_count(left, 'more problem')}{more}"
+        yield f"and {counted(left, 'more problem')}{more}"
 
 
 def _problem(row: FleetProblem, terminal: Terminal) -> Iterator[str]:

@@ -20,6 +20,11 @@ STATES = ("ok", "warning", "error", "broken")
 AMOUNTS = ("capacity", "allocatable", "schedulable", "enforced", "requested")
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def grave(result: NodeResult) -> tuple[int, int]:
     """The place of a node among those that need a look first, on whichever side that is."""
     sides = result.outcome, result.after or result.outcome

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.fleet.change import RATIOS
 from qoslet.render.documents.fleet.fleet import (
     STATES,
+    counted,
     fit_texts,
     grave,
     other_outcomes,
@@ -24,21 +25,24 @@ if TYPE_CHECKING:
     from qoslet.core.fleet.plan import Fleet
     from qoslet.core.fleet.problems import FleetProblem
 
-_COLORS = {"ok": "#2e7d32", "warning": "#e69f00", "error": "#c62828", "broken": "#6a1b9a"}
+_COLORS = {"ok": "#2e7d32", "warning": "#e69f00", "error": "#c62828", "broken": "#8e44ad"}
 _NODES = 200
 """Nodes that the table lists, the gravest first."""
 _PROBLEMS = 200
 _CELLS = 6000
 """Nodes that are drawn one by one."""
 _STYLE = """\
-body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+:root{color-scheme:light dark;--ground:#fff;--ink:#222;--edge:#ccc;--bar:#33658a}
+@media (prefers-color-scheme:dark){:root{--ground:#14181d;--ink:#e8ebee;--edge:#48525c;--bar:#5b8fd0}}
+body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem}
-table{border-collapse:collapse;width:100%;font-size:.86rem}
-th,td{text-align:right;padding:.2rem .5rem;border-bottom:1px solid #ddd}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem}
+th,td{text-align:right;padding:.2rem .5rem;border-bottom:1px solid var(--edge)}
 th:first-child,td:first-child,td.text,th.text{text-align:left}
-.tiles{display:flex;flex-wrap:wrap;gap:.8rem}.tile{border:1px solid #ccc;border-radius:6px;padding:.5rem .9rem}
-.tile b{display:block;font-size:1.35rem}svg{max-width:100%;height:auto}td.text{overflow-wrap:anywhere}
-.legend span{margin-right:1rem}.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem}
+.tiles{display:flex;flex-wrap:wrap;gap:.8rem}.tile{border:1px solid var(--edge);border-radius:6px;padding:.5rem .9rem}
+.tile b{display:block;font-size:1.35rem}td.text{overflow-wrap:anywhere;min-width:16rem}
+svg{max-width:100%;height:auto}svg text{fill:var(--ink);font-size:11px}svg.bars{min-width:21rem}svg.bars rect{fill:var(--bar)}
+.legend span{display:inline-block;margin-right:1rem}.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -52,7 +56,7 @@ def page(fleet: Fleet, other: str = "") -> str:
         *_outcomes(fleet),
         "<h2>Memory margin above the eviction threshold</h2>",
         "<p>What is left when every pod uses its memory request, as a part of allocatable.</p>",
-        _bars(_margins(fleet), "nodes"),
+        _bars(_margins(fleet), "node"),
         *_protection(fleet),
         *_throttled(fleet),
         *_cpu(fleet),
@@ -64,9 +68,10 @@ def page(fleet: Fleet, other: str = "") -> str:
     body = "\n".join(parts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>qoslet fleet: {len(fleet.nodes)} nodes</title>\n<style>\n{_STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>Fleet: {len(fleet.nodes):,} nodes, {fleet.pods:,} pods</h1>\n{body}\n</body>\n</html>\n"
+        f"<title>qoslet fleet: {counted(len(fleet.nodes), 'node')}</title>\n<style>\n{_STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>Fleet: {counted(len(fleet.nodes), 'node')}, {counted(fleet.pods, 'pod')}</h1>\n{body}\n</body>\n</html>\n"
     )
 
 
@@ -120,14 +125,16 @@ def _outcomes(fleet: Fleet) -> Iterator[str]:
     if others := other_outcomes(fleet.nodes):
         yield f"<p>On the other side: {others}</p>"
     if len(fleet.nodes) > _CELLS:
-        yield _bars(list(counts.items()), "nodes")
+        yield _bars(list(counts.items()), "node")
         return
     columns = min(100, max(10, len(fleet.nodes)))
     height = (len(fleet.nodes) + columns - 1) // columns * 10
     yield f'<svg viewBox="0 0 {columns * 10} {height}" width="{columns * 10}" role="img" aria-label="nodes by outcome">'
     for at, one in enumerate(fleet.nodes):
         x, y = at % columns * 10, at // columns * 10
-        title = f"{_safe(one.outcome.name)}: {one.outcome.state}, {one.outcome.pods} pods"
+        title = (
+            f"{_safe(one.outcome.name)}: {one.outcome.state}, {counted(one.outcome.pods, 'pod')}"
+        )
         fill = _COLORS[one.outcome.state]
         yield f'<rect x="{x}" y="{y}" width="9" height="9" fill="{fill}"><title>{title}</title></rect>'
     yield "</svg>"
@@ -165,7 +172,7 @@ def _protection(fleet: Fleet) -> Iterator[str]:
             for file, claim in one.claimed.items()
         ]
         counts[sum(max(parts) > bound for bound in bounds)] += 1
-    yield _bars(list(zip(names, counts, strict=True)), "nodes")
+    yield _bars(list(zip(names, counts, strict=True)), "node")
 
 
 def _throttled(fleet: Fleet) -> Iterator[str]:
@@ -179,7 +186,7 @@ def _throttled(fleet: Fleet) -> Iterator[str]:
     counts = [0] * len(names)
     for one in fleet.nodes:
         counts[sum(one.outcome.throttled >= bound for bound in bounds)] += 1
-    yield _bars(list(zip(names, counts, strict=True)), "nodes")
+    yield _bars(list(zip(names, counts, strict=True)), "node")
 
 
 def _cpu(fleet: Fleet) -> Iterator[str]:
@@ -191,7 +198,7 @@ def _cpu(fleet: Fleet) -> Iterator[str]:
     bounds = ["0", *(f"{bound:g}" for bound in RATIOS)]
     names = [f"{a} to {b}" for a, b in itertools.pairwise(bounds)] + [f"{bounds[-1]} and more"]
     counts = [sum(one.ratios[at] for one in changes) for at in range(len(names))]
-    yield _bars(list(zip(names, counts, strict=True)), "pods")
+    yield _bars(list(zip(names, counts, strict=True)), "pod")
     losers = sorted(
         fleet.nodes, key=lambda one: -(one.change.pods_with_less_cpu if one.change else 0)
     )
@@ -207,15 +214,17 @@ def _cpu(fleet: Fleet) -> Iterator[str]:
 def _bars(rows: Sequence[tuple[str, int]], what: str) -> str:
     """Horizontal bars with their numbers."""
     most = max((count for _, count in rows), default=0) or 1
-    drawn = [f'<svg viewBox="0 0 760 {len(rows) * 24}" width="760" role="img" aria-label="{what}">']
+    drawn = [
+        f'<div class="wide"><svg class="bars" viewBox="0 0 420 {len(rows) * 18}" width="560" role="img" aria-label="{what}s">'
+    ]
     for at, (name, count) in enumerate(rows):
-        y, width = at * 24, count * 480 / most
+        y, width = at * 18, count * 210 / most
         drawn.append(
-            f'<text x="150" y="{y + 16}" text-anchor="end" font-size="13">{_safe(name)}</text>'
-            f'<rect x="160" y="{y + 3}" width="{width:.1f}" height="17" fill="#33658a"/>'
-            f'<text x="{166 + width:.1f}" y="{y + 16}" font-size="13">{count:,} {what}</text>'
+            f'<text x="95" y="{y + 12}" text-anchor="end">{_safe(name)}</text>'
+            f'<rect x="102" y="{y + 2}" width="{width:.1f}" height="13"/>'
+            f'<text x="{107 + width:.1f}" y="{y + 12}">{counted(count, what)}</text>'
         )
-    return "".join([*drawn, "</svg>"])
+    return "".join([*drawn, "</svg></div>"])
 
 
 def _nodes(fleet: Fleet) -> Iterator[str]:
@@ -238,27 +247,31 @@ def _nodes(fleet: Fleet) -> Iterator[str]:
         rows.append(row)
     yield from _table(head, rows)
     if len(fleet.nodes) > _NODES:
-        yield f"<p>and {len(fleet.nodes) - _NODES:,} more nodes</p>"
+        yield f"<p>and {counted(len(fleet.nodes) - _NODES, 'more node')}</p>"
 
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    yield "<table><thead><tr>" + "".join(f"<th>{one}</th>" for one in head) + "</tr></thead><tbody>"
+    yield (
+        '<div class="wide"><table><thead><tr>'
+        + "".join(f"<th>{one}</th>" for one in head)
+        + "</tr></thead><tbody>"
+    )
     for row in rows:
         yield "<tr>" + "".join(f"<td>{_safe(str(one))}</td>" for one in row) + "</tr>"
-    yield "</tbody></table>"
+    yield "</tbody></table></div>"
 
 
 def _problems(fleet: Fleet) -> Iterator[str]:
     if not fleet.problems:
         yield "<p>none</p>"
         return
-    yield '<table><thead><tr><th>severity</th><th>nodes</th><th class="text">problem</th></tr></thead><tbody>'
+    yield '<div class="wide"><table><thead><tr><th>severity</th><th>nodes</th><th class="text">problem</th></tr></thead><tbody>'
     for row in fleet.problems[:_PROBLEMS]:
         yield _problem(row)
-    yield "</tbody></table>"
+    yield "</tbody></table></div>"
     left = len(fleet.problems) - _PROBLEMS + fleet.dropped
     if left > 0:
-        yield f"<p>and {left:,} more problems</p>"
+        yield f"<p>and {counted(left, 'more problem')}</p>"
 
 
 def _problem(row: FleetProblem) -> str:
