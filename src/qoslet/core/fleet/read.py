@@ -151,7 +151,7 @@ class BatchReader:
             rows.problems.append(_broken(fault.where, fault.message, fault.hint))
 
         for document in nested(raw, spot, broken):
-            implied = document.envelope.kind.removesuffix("List") or None
+            implied = (document.envelope.kind or "").removesuffix("List") or None
             items = document.envelope.items
             for at, one in enumerate([] if items is UNSET or items is None else items):
                 self._item(memoryview(one), Spot(document, at), implied, rows)
