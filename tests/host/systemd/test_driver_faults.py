@@ -43,6 +43,17 @@ def test_a_value_that_the_kernel_did_not_get_is_an_error(bench: Bench) -> None:
     good(driver.perform(steps))
 
 
+def test_a_list_that_systemd_leaves_behind_is_emptied(bench: Bench) -> None:
+    driver = bench.driver()
+    unset = Step("set", POD, "cpuset.cpus", "")
+    good(driver.perform([Step("create", POD), unset]))
+    # another process set AllowedCPUs=0: an unset list takes cpuset from what systemd writes
+    (bench.folder / "cgroup" / POD[1:] / "cpuset.cpus").write_text("0\n")
+    good(driver.perform([unset]))
+    assert bench.text(POD, "cpuset.cpus") == ""
+    assert ["SetUnitProperties", POD.rpartition("/")[2], "AllowedCPUs"] in bench.calls()
+
+
 def test_steps_after_the_first_failure_are_not_done(bench: Bench) -> None:
     driver = bench.driver()
     bench.faults(StartTransientUnit=["", "error org.freedesktop.DBus.Error.AccessDenied no"])

@@ -154,6 +154,7 @@ class UnitDriver(Cgroupfs):
             await self.units.bus.ping()
             for path in {one.step.path for one in wrong}:
                 await self.units.stale(unit_of(path))
+            self._values.empty_lists(one.step for one in wrong)
         except QosletError as error:
             return [one._replace(error=error) if one in wrong else one for one in tried]
         late = {one.number: self._unlike(one.step) for one in wrong}

@@ -84,6 +84,16 @@ class UnitProperties:
                 with suppress(CgroupError, OSError):
                     tree.write(path, _OOM_GROUP, value)
 
+    def empty_lists(self, steps: Iterable[Step]) -> None:
+        """Write to its file each list that is unset and that the kernel still has: systemd leaves cpuset.* of
+        a unit without a list as they are, so no reload brings the old one back. Source: systemd
+        core/cgroup.c cgroup_context_get_mask; seen with 257, after another process's AllowedCPUs=."""
+        tree = self._layout.tree_of("cpuset")
+        for step in steps:
+            if tree is not None and step.file in _LISTS and not step.value:
+                with suppress(CgroupError, OSError):
+                    tree.write(step.path, step.file, "")
+
     def properties(self, path: str, steps: Sequence[Step]) -> list[Signed]:
         """The properties of values of one group. Raises ``CgroupError`` for a value that is none."""
         files = {step.file: step.value for step in steps}
