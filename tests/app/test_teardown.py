@@ -1,13 +1,19 @@
-"""Pods that a runtime does not end are named with their cgroups and processes."""
+"""Pods that a runtime does not end are named with their cgroups and processes; the rest of a cgroup
+that systemd is removing is ours."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import cast
 
 from qoslet.app.teardown import PODS_TOLD, do_not_stop
-from qoslet.app.tree import OwnedTree
+from qoslet.app.tree import OwnedTree, TreeLocation
+from qoslet.core.reconcile.journal import Created
+from qoslet.core.reconcile.restore import restore
 from qoslet.core.workload.pod_status import RuntimePod
+from qoslet.host.cgroupfs.delegation import Delegation
+from qoslet.host.cgroupfs.driver import Cgroupfs
 
 
 class Driver:
@@ -45,3 +51,26 @@ def test_of_many_some_are_named() -> None:
     words = said(*(f"p{number}" for number in range(PODS_TOLD + 2)))
     assert words.count("does not stop") == PODS_TOLD
     assert "2 more do not" in words
+
+
+def test_v1_a_scope_that_systemd_is_removing_is_still_ours(tmp_path: Path) -> None:
+    mounts = {name: str(tmp_path / name) for name in ("memory", "pids")}
+    paths = "/q.slice", "/q.slice/q-monitor.scope", "/q.slice/else.scope"
+    for point in mounts.values():
+        for path in ("", *paths):
+            Path(point + path).mkdir(parents=True)
+            Path(f"{point}{path}/cgroup.procs").touch()
+    tree = OwnedTree(
+        TreeLocation("v1", mounts, "/q.slice"),
+        Delegation(mounts, {}),
+        Cgroupfs("v1", mounts, "/q.slice"),
+    )
+    inodes = {path: os.stat(mounts["memory"] + path).st_ino for path in paths}
+    tree.ledger.add([Created(path, inodes[path]) for path in paths[:2]])
+    for path in paths[1:]:
+        os.unlink(f"{mounts['memory']}{path}/cgroup.procs")
+        os.rmdir(mounts["memory"] + path)
+    plan = restore(tree.ledger, tree.standing(), hierarchy="v1")
+    assert [(row.kind, row.path) for row in plan.refusals] == [("foreign", paths[2])]
+    assert [step.path for step in plan.steps] == [paths[1], paths[0]]
+    tree.close()

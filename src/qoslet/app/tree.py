@@ -186,7 +186,7 @@ class OwnedTree:
         # On v1 somebody may have made a group in one hierarchy only.
         every = {**self.eyes.observe(root, values=False).cgroups, **seen.cgroups}
         tree = {
-            path: replace(one, pids=tuple(sorted(driver.members(path))))
+            path: replace(one, identity=self._inode(one), pids=tuple(sorted(driver.members(path))))
             for path, one in every.items()
         }
         controls = [path for path, file in self.ledger.files if file == CONTROL]
@@ -196,6 +196,13 @@ class OwnedTree:
         others = {path: one for path, one in looked.items() if one is not None}
         beside = {path: self._beside(path) for path in controls}
         return TreeState(root, Observed(seen.at, tree), others, beside)
+
+    def _inode(self, seen: ObservedCgroup) -> int:
+        """The inode by which the journal knows a cgroup. On v1 systemd removes a scope hierarchy by
+        hierarchy: the rest of one that is gone in the first is still the one that the journal names."""
+        _, known = self.ledger.cgroups.get(seen.path, ("", seen.identity))
+        gone = self.driver.layout.trees[0].identity(seen.path) is None
+        return known if gone else seen.identity
 
     def _beside(self, path: str) -> list[ObservedCgroup]:
         """The groups directly below ``path`` except the one towards our root."""
