@@ -140,3 +140,21 @@ def test_a_victim_on_its_way_down_does_not_keep_the_loop_awake(edited: bool) -> 
     assert ("hog" in bench.keeper.running) == (edited or "hog" in bench.keeper.stuck)
     at = bench.reconciler.next_at()
     assert at is None or at > bench.clock.now
+
+
+def test_one_that_has_not_ended_for_long_holds_up_nobody() -> None:
+    bench = usual(Pressed())
+    bench.keeper.stuck.add("hog")
+    bench.source.drop("hog")
+    bench.time(20)
+    short(bench).time(2)
+    assert "small" not in bench.keeper.running, bench.said
+
+
+def test_one_that_was_just_asked_to_stop_is_waited_for() -> None:
+    bench = usual(Pressed())
+    bench.keeper.slow.add("hog")
+    bench.source.drop("hog")
+    said = short(bench).time(5)
+    assert bench.keeper.running == {"hog", "small", "b", "g"}
+    assert "no victim: memory is short on the node: ending already: d/hog; that frees" in said[0]

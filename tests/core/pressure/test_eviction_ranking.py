@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.pressure.eviction_ranking import (
+    ENDING_SECONDS,
     MIN_FREED_BYTES,
     UNDER_REQUEST_SECONDS,
     Candidate,
@@ -237,12 +238,12 @@ def test_why_nobody_goes(
     assert (choice.verdict, choice.because, choice.victim) == ("none", because, None)
 
 
-@pytest.mark.parametrize(("held", "lasted"), [(900, UNDER_REQUEST_SECONDS), (150, 1.0)])
+@pytest.mark.parametrize(("held", "seconds"), [(900, ENDING_SECONDS), (150, 1.0)])
 def test_who_ends_already_is_not_waited_for_where_that_is_too_long_or_too_little(
-    held: int, lasted: float
+    held: int, seconds: float
 ) -> None:
-    pods = [pod("quiet", held=220), pod("hog", held=held, ending=True)]
-    choice = choose_victim(pods, 200 * MIB, lasted)
+    pods = [pod("quiet", held=220), pod("hog", held=held, ending=True, ending_seconds=seconds)]
+    choice = choose_victim(pods, 200 * MIB, 1.0)
     assert choice.victim is not None
     assert choice.victim.uid == "quiet"
 

@@ -24,8 +24,10 @@ def candidate_of(
     effective: Mapping[str, EffectiveMemory],
     surviving: int,
     mode: GuardMode,
+    wall: float,
 ) -> Candidate | None:
-    """A pod by its samples; None without any. ``surviving`` is as of ``freed_bytes``."""
+    """A pod by its samples at ``wall`` (wall-clock seconds); None without any. ``surviving`` is as of
+    ``freed_bytes``."""
     seen = [samples[path] for path in worker.top_cgroups if path in samples]
     if not seen or worker.pod is None:
         return None
@@ -43,6 +45,7 @@ def candidate_of(
         priority=worker.pod.priority or 0,
         critical=worker.pod.critical,
         ending=worker.phase is not WorkerPhase.RUNNING,
+        ending_seconds=max(0.0, wall - worker.since_wall_seconds),
         mode=mode,
     )
 

@@ -53,12 +53,15 @@ MIN_FREED_DIVISOR = 8
 UNDER_REQUEST_SECONDS = 10.0
 """Seconds of pressure after which pods under their request may be ended, never before."""
 
+ENDING_SECONDS = 10.0
+"""Seconds for which a pod that ends holds up the end of others."""
+
 
 class Candidate(Struct, frozen=True):
     """A pod below what is short of memory. Amounts are bytes: ``charged`` is what it holds without
     page cache, swapped or not; ``freed`` is what its end frees, without files that survive it.
     ``protected`` is the larger of its effective ``memory.low`` and ``memory.min``. ``ending``: it
-    was already asked to stop."""
+    was already asked to stop, ``ending_seconds`` ago."""
 
     uid: str
     key: str
@@ -70,6 +73,7 @@ class Candidate(Struct, frozen=True):
     priority: int = 0
     critical: bool = False
     ending: bool = False
+    ending_seconds: float = 0.0
     mode: GuardMode = "act"
 
     @property
@@ -116,10 +120,11 @@ def choose_victim(
     candidates: Sequence[Candidate], missing: int, lasted: float, guarded: Collection[str] = ()
 ) -> EvictionChoice:
     """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds; none where it is one of
-    the UIDs ``guarded``, for which the guard itself decides. Pods that end already are waited for if
-    they free enough, as long as for those under their request."""
+    the UIDs ``guarded``, for which the guard itself decides. Pods that have been ending for less
+    than ``ENDING_SECONDS`` are waited for if they free enough."""
     ending = [one for one in candidates if one.ending and one.freed >= MIN_FREED_BYTES]
-    if ending and lasted < UNDER_REQUEST_SECONDS and _sum(ending) >= missing:
+    ending = [one for one in ending if one.ending_seconds < ENDING_SECONDS]
+    if ending and _sum(ending) >= missing:
         keys = ", ".join(sorted(one.key for one in ending))
         text = f"ending already: {keys}; that frees {human_bytes(_sum(ending))} of {human_bytes(missing)} missing"
         return EvictionChoice("none", text, EvictionReason.IN_PROGRESS)
