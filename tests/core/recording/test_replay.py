@@ -131,6 +131,22 @@ def test_a_kill_of_what_gets_on_later_is_false() -> None:
     assert result.stalls[0].end is not None
 
 
+def test_a_recorder_that_looks_every_twenty_seconds_shows_a_stall() -> None:
+    moments = []
+    for one in stalled().moments():
+        app = one.series[APP]
+        values = {
+            name: 40 * value if name.endswith((".total", ".high", "_usec")) else value
+            for name, value in app.values.items()
+        }
+        values["memory.high"] = app.values["memory.high"]
+        series = {**one.series, APP: Series(APP, 7, values)}
+        moments.append(msgspec.structs.replace(one, at=one.at * 40, series=series))
+    slow = msgspec.structs.replace(SESSION, interval=20.0)
+    result = replay(Recording([("r", recording(*moments, session=slow))]), ReplayPolicy("act"))
+    assert result.stalls
+
+
 def test_observe_only_tells_and_off_does_nothing() -> None:
     watched = replay(stalled(), ReplayPolicy("observe"))
     assert (watched.kills, watched.stalls[0].relief) == ((), None)
@@ -197,6 +213,19 @@ def test_the_pod_above_its_request_goes_where_the_node_is_short(
     assert [(kill.pod, kill.cause, kill.outcome) for kill in result.kills] == [
         ("default/hog", "shortage", outcome)
     ]
+
+
+def test_what_was_evicted_counts_once_though_the_recording_still_has_it() -> None:
+    rows = tuple(planned(f"/pods/{name}", "pod") for name in ("a", "b"))
+    moments = []
+    for number in range(30):
+        node = NodeMemory(float(number), 8 * GIB, 60 * MIB, 0, scanned=100_000 * number, stolen=0)
+        values = {"memory.current": 500 * MIB, "stat.anon": 500 * MIB}
+        series = [node_series(node), *(Series(one.row.path, 3, values) for one in rows)]
+        found = {one.path: one for one in series}
+        moments.append(Moment(1e6 + number, float(number), found, rows, frozenset(found)))
+    result = replay(Recording([("r", recording(*moments))]), ReplayPolicy("act"))
+    assert [kill.pod for kill in result.kills] == ["default/a", "default/b"]
 
 
 @pytest.mark.parametrize(

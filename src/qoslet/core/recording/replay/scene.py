@@ -13,6 +13,9 @@ from qoslet.core.pressure.guard_mode import MODES, Mode
 from qoslet.core.recording.moment import NODE, Moment, RecordedRow, Session
 from qoslet.core.recording.values import memory_sample, node_memory
 
+INTERVALS = 4
+"""Times the recorder's interval that samples of one verdict may lie apart."""
+
 
 class Scene(Struct, frozen=True):
     """Samples and rows by path. ``seconds`` is since the recording's begin; all samples have it as
@@ -26,6 +29,11 @@ class Scene(Struct, frozen=True):
     fresh: frozenset[str]
     interval: float
     hierarchy: str
+
+    def gap(self, seconds: float) -> float:
+        """The most seconds by which samples of one verdict may lie apart, where a live agent's may by
+        ``seconds``."""
+        return max(seconds, INTERVALS * self.interval)
 
     def mode(self, path: str, default: Mode) -> Mode:
         """The guard mode of a cgroup's pod, else ``default``."""

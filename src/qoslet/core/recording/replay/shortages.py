@@ -17,7 +17,12 @@ from qoslet.core.memory.effective_protection import (
     protection_of,
 )
 from qoslet.core.memory.sample import NodeMemory
-from qoslet.core.pressure.eviction_ranking import Candidate, charged_and_freed, choose_victim
+from qoslet.core.pressure.eviction_ranking import (
+    ENDING_SECONDS,
+    Candidate,
+    charged_and_freed,
+    choose_victim,
+)
 from qoslet.core.pressure.node_pressure import PressureState, node_state
 from qoslet.core.recording.replay.kills import Kills
 from qoslet.core.recording.replay.policy import ReplayPolicy
@@ -26,8 +31,6 @@ from qoslet.core.recording.replay.scene import Scene
 
 MAX_SAMPLES = 24
 """Looks that are kept of the node."""
-INTERVALS = 4
-"""Times the recorder's interval that samples of one verdict may lie apart."""
 
 
 class ShortageReplay:
@@ -67,7 +70,7 @@ class ShortageReplay:
     def _state(self, scene: Scene, protected: int, freed: int) -> PressureState:
         """The node's verdict if so many bytes more were available."""
         thresholds = self._policy.thresholds
-        gap = max(thresholds.max_gap_seconds, INTERVALS * scene.interval)
+        gap = scene.gap(thresholds.max_gap_seconds)
         thresholds = replace(thresholds, max_gap_seconds=gap)
         if scene.node.available - protected >= thresholds.eviction_bytes:
             self._low_since = None
@@ -142,5 +145,7 @@ def _candidate(
         priority=row.priority,
         critical=row.critical,
         ending=kills.is_dead(path),
+        # what it frees is counted as available
+        ending_seconds=ENDING_SECONDS,
         mode=scene.mode(path, policy.mode),
     )

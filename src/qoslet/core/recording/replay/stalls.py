@@ -69,9 +69,9 @@ class StallReplay:
     def _update(self, path: str, sample: MemorySample, scene: Scene) -> None:
         watched = self._watched.setdefault(path, _Watched())
         room = throttle_stall.swap_headroom(sample, scene.node.swap_free)
-        watched.tracker = throttle_stall.track_sample(
-            watched.tracker, sample, room, self._policy.tuning
-        )
+        tuning = self._policy.tuning
+        tuning = replace(tuning, max_gap_seconds=scene.gap(tuning.max_gap_seconds))
+        watched.tracker = throttle_stall.track_sample(watched.tracker, sample, room, tuning)
         verdict = watched.tracker.verdict
         if verdict.state != "stalled":
             if watched.stall is not None and watched.tracker.progress_at < sample.at:
