@@ -42,3 +42,17 @@ def test_each_cgroup_is_found_with_the_hierarchies_that_lack_it(
     found = {path.rpartition("/")[2]: one.missing for path, one in live.cgroups.items()}
     assert found.pop("kubepods") == ()
     assert found == missing
+
+
+def test_the_freezer_is_read_for_its_file_alone(tmp_path: Path) -> None:
+    below: dict[str, tuple[str, ...]] = dict.fromkeys(NAMES, ("a", "b"))
+    reader = made(tmp_path, below | {"freezer": ("a", "c")})
+    (tmp_path / "freezer/kubepods/a/freezer.self_freezing").write_text("1\n")
+    files = ("freezer.self_freezing",)
+    live = reader.read(ReadRequest(("/kubepods",), (), {}, files, frozenset()))
+    assert {path: dict(one.values) for path, one in live.cgroups.items()} == {
+        "/kubepods": {},
+        "/kubepods/a": {"freezer.self_freezing": "1"},
+        "/kubepods/b": {},
+    }
+    assert all(one.missing == () for one in live.cgroups.values())

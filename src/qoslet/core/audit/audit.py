@@ -21,7 +21,7 @@ from qoslet.core.audit.verdicts.groups import (
     surplus_findings,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
-from qoslet.core.audit.verdicts.paused import FREEZE, paused_finding
+from qoslet.core.audit.verdicts.paused import freeze_file, paused_finding
 from qoslet.core.audit.verdicts.processes import oom_finding, process_findings
 from qoslet.core.audit.verdicts.protection import FILES, ineffective
 from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandboxed
@@ -49,8 +49,7 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
         names += may_be_left(context.level(cgroup), hierarchy)
         if cgroup.level != "container" and hierarchy == "v2":
             names.append(SUBTREE)
-        if hierarchy == "v2":
-            names.append(FREEZE)
+        names.append(freeze_file(hierarchy))
         files[cgroup.path] = tuple(dict.fromkeys(names))
         if cgroup.oom_score_adj is not None:
             oom.append(cgroup.path)
@@ -77,8 +76,8 @@ def _sandbox_files(plan: Plan) -> tuple[str, ...]:
     left = may_be_left("sandbox", plan.node.hierarchy)
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox":
-            frozen = (FREEZE,) if plan.node.hierarchy == "v2" else ()
-            return tuple(dict.fromkeys((*(one.file for one in cgroup.settings), *left, *frozen)))
+            names = (*(one.file for one in cgroup.settings), *left)
+            return tuple(dict.fromkeys((*names, freeze_file(plan.node.hierarchy))))
     return ()
 
 

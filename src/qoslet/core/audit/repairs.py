@@ -76,7 +76,7 @@ def _reason(one: Finding, plan: Plan, planned: bool) -> str:
     """Why a finding is left alone; empty where it is repaired."""
     if one.file == OOM:
         return "programs may set it themselves: qoslet changes no process"
-    if one.file == FREEZE:
+    if one.file in FREEZE:
         return "what froze it may be at work"
     if one.verdict == "controller" and planned:
         if plan.node.driver == "systemd":

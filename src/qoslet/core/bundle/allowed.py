@@ -177,7 +177,7 @@ FILES_V1: dict[str, tuple[str, ...]] = {
         "memory.stat",
     ),
     "pids": ("pids.max", "pids.current", "pids.events"),
-    "freezer": ("freezer.state",),
+    "freezer": ("freezer.state", "freezer.self_freezing"),
     "hugetlb": (),
 }  # fmt: skip
 """The files of ``cgroups.jsonl`` by v1 controller."""

@@ -130,6 +130,7 @@ def test_what_a_feature_left_is_stale(folder: str, level: str, file: str, value:
     assert (found.verdict, found.file, found.found) == ("stale", file, value)
     assert found.expected in ("max", "0")
     assert f"{found.expected}" in (found.fix or "")
+    assert found.reset_by == "nothing resets it"
 
 
 @pytest.mark.parametrize("file", ["memory.max", "cpu.max"])

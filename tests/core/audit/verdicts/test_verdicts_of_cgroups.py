@@ -88,6 +88,21 @@ def test_a_frozen_cgroup_hangs_and_is_left_to_whoever_froze_it(folder: str, leve
     assert [one.reason for one in todo.left] == ["what froze it may be at work"]
 
 
+@pytest.mark.parametrize("level", ["qos", "pod", "container"])
+def test_a_frozen_cgroup_of_v1_is_found_and_not_what_it_freezes_below(
+    folder: str, level: str
+) -> None:
+    plan = plan_of(folder, "v1")
+    path = first(plan, level).path or ""
+    assert "freezer.self_freezing" in read_request(plan).files[path]
+    found = sole(plan, written(tree_of(plan), path, "freezer.self_freezing", "1"))
+    assert (found.verdict, found.path, found.file) == ("drift", path, "freezer.state")
+    assert (found.expected, found.found) == ("THAWED", "FROZEN")
+    assert found.fix == f"printf '%s' THAWED > /sys/fs/cgroup/freezer{path}/freezer.state"
+    todo = repairs(plan, [found])
+    assert [one.reason for one in todo.left] == ["what froze it may be at work"]
+
+
 def test_what_runs_where_no_pod_accounts_for_it_is_named(folder: str) -> None:
     plan = plan_of(folder, "v2", "systemd")
     qos = first(plan, "qos", "/burstable").path

@@ -90,8 +90,13 @@ _DEFAULTED = {
     "container": ("pids.max",),
     "sandbox": ("pids.max", "cpu.weight", "cpu.shares", "cpuset.", "memory.swap.max",
                 "memory.memsw.limit_in_bytes", "memory.oom.group"),
+    "reserved": ("cpuset.",),
 }  # fmt: skip
-"""Files by their beginnings that runtimes and systemd set by default."""
+"""Files by their beginnings that runtimes and systemd set by default, and administrators of reserved
+cgroups."""
+
+
+CPUSETS = ("cpuset.cpus", "cpuset.mems")
 
 
 def left_behind(level: Level, file: str) -> LeftBehind | None:
@@ -104,13 +109,14 @@ def left_behind(level: Level, file: str) -> LeftBehind | None:
 
 @lru_cache(maxsize=32)
 def may_be_left(level: Level, hierarchy: str) -> tuple[str, ...]:
-    """The files of a cgroup that must be as new where the plan does not set them."""
+    """The files of a cgroup that must be as new where the plan does not set them; on v1 a new one has
+    the CPUs and memory nodes of its parent."""
     skipped = _DEFAULTED.get(level, ())
     files = (row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS)
     return tuple(
         file
         for file in files
         if file is not None
-        and released(file, hierarchy) is not None
+        and (released(file, hierarchy) is not None or file in CPUSETS)
         and not (skipped and file.startswith(skipped))
     )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
+from qoslet.core.audit.verdicts.cpusets import Cpusets
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
-from qoslet.core.audit.verdicts.left_behind import LeftBehind, left_behind, may_be_left
+from qoslet.core.audit.verdicts.left_behind import CPUSETS, LeftBehind, left_behind, may_be_left
 from qoslet.core.audit.verdicts.resized import left_by_pod_resize
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller, property_of, released
-from qoslet.core.reconcile.file_writers import Level
+from qoslet.core.reconcile.file_writers import Level, resets
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.rules.cpu import weight_linear, weight_quadratic
 
@@ -32,6 +32,7 @@ class Values:
         self.compared = 0
         self._context = context
         self._earlier = EarlierConfiguration(context)
+        self._cpusets = Cpusets(context)
         node = context.node
         self._page = node.host.page_size
         self._hierarchy = node.hierarchy
@@ -168,19 +169,19 @@ class Values:
     ) -> Iterator[Finding]:
         """A file that nobody sets here must have the value of a new cgroup."""
         found = live.values[file]
-        self.compared += 1
-        fresh = released(file, self._hierarchy)
+        fresh = self._cpusets.fresh(live, file)
         if fresh is None:
             return
+        self.compared += 1
         text = self._text(file, units)
         expected = wanted(file, fresh, period, self._hierarchy, self._version)
         off = text is not None and expected is not None
         off = off and canonical(self._name(file), text or "") not in _defaults(file, expected)
-        clean = _is_released(file, found, self._hierarchy, self._page)
+        clean = same(file, fresh, found, self._page)
         if clean and not off:
             return
         row = left_behind(level, file)
-        if not clean and self._earlier.contradicts(cgroup, file, found):
+        if not clean and self._is_by_hand(cgroup, file, live):
             row = None
         if clean:
             verdict: Verdict = "stale" if row is not None else "latent"
@@ -194,7 +195,16 @@ class Values:
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         owner = self._context.owner(cgroup, file)
+        if not self._context.is_own:
+            # its writer writes what it plans, and not here
+            finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
         yield replace(finding, writer=owner.writer, hint=self._hint(finding, bool(off), clean))
+
+    def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
+        """Whether no configuration of before leaves such a value."""
+        if file in CPUSETS and cgroup.container is not None:
+            return not self._cpusets.may_be_left(live, file)
+        return self._earlier.contradicts(cgroup, file, live.values[file])
 
     def _about(
         self,
@@ -273,12 +283,6 @@ def _defaults(file: str, expected: str | None) -> tuple[str | None, ...]:
         if file in ("memory.min", "memory.low")
         else (expected, "infinity", "")
     )
-
-
-@lru_cache(maxsize=512)
-def _is_released(file: str, found: str, hierarchy: str, page: int) -> bool:
-    fresh = released(file, hierarchy)
-    return fresh is None or same(file, fresh, found, page)
 
 
 def _other_curve(setting: Setting) -> tuple[str, int] | None:

@@ -43,8 +43,8 @@ class _Found(Struct):
 
 
 class CgroupReader:
-    """``mounts``: v1 controller to mount point, of which those matter that plans have files of, or
-    ``unified`` to that of v2."""
+    """``mounts``: v1 controller to mount point, of which those matter that plans have files of, and the
+    freezer for its own file alone, or ``unified`` to that of v2."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str]) -> None:
         self._trees: dict[str, tuple[str, ...]] = {}
@@ -55,6 +55,7 @@ class CgroupReader:
         else:
             self._trees[mounts.get("unified", "/sys/fs/cgroup")] = ()
         self._v1 = hierarchy == "v1"
+        self._freezer = mounts.get("freezer") if self._v1 else None
 
     def read(self, request: ReadRequest) -> LiveTree:
         """The cgroups of a request. Raises OSError where descriptors are exhausted."""
@@ -108,6 +109,10 @@ class CgroupReader:
                 os.close(directory)
         if not group.identity:
             return
+        for file in files if self._freezer is not None else ():
+            if controller(file) == "freezer":
+                text = _text(None, f"{self._freezer}{path}/{file}", group.unread)
+                group.values.update({} if text is None else {file: text})
         found[name] = _live(name, group, name in request.oom)
         for child in sorted(group.children):
             self._look(f"{path}/{child}", request, found, unread, below=True)
@@ -180,7 +185,7 @@ def _live(path: str, group: _Found, oom: bool) -> LiveCgroup:
     )
 
 
-def _text(directory: int, file: str, unread: dict[str, str]) -> str | None:
+def _text(directory: int | None, file: str, unread: dict[str, str]) -> str | None:
     """A file without its last newline; None where it is absent, or noted as unread."""
     try:
         descriptor = os.open(file, _FILE, dir_fd=directory)

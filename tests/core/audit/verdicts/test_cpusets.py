@@ -1,0 +1,78 @@
+"""CPUs taken away from cgroups in which no plan sets them, as beside a kubelet 1.36.2 without a CPU manager
+on cgroup v1."""
+
+from __future__ import annotations
+
+import pytest
+
+from qoslet.core.audit.live import LiveTree
+from qoslet.core.resources.cgroup_tree import Plan
+from tests.core.audit.trees import look, plan_of, tree_of, written
+from tests.core.audit.verdicts.setups import first, sole
+from tests.core.audit.verdicts.setups import folder as folder
+
+ALL = {"cpuset.cpus": "0-1", "cpuset.mems": "0"}
+
+
+def with_sets(plan: Plan) -> LiveTree:
+    """The tree as the kernel has it: on v1 every cgroup has the CPUs of its parent."""
+    live = tree_of(plan)
+    if plan.node.hierarchy == "v2":
+        return live
+    for path in live.cgroups:
+        for file, value in ALL.items():
+            live = written(live, path, file, value)
+    for cgroup in plan.cgroups:
+        for one in cgroup.settings:
+            if one.file in ALL and cgroup.path:
+                for path in live.cgroups:
+                    live = written(live, path, one.file, one.applied)
+    return live
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+@pytest.mark.parametrize("level", ["qos", "pod", "container"])
+def test_cpus_that_were_taken_away_are_found(folder: str, hierarchy: str, level: str) -> None:
+    plan = plan_of(folder, hierarchy)
+    live = with_sets(plan)
+    assert look(plan, live).findings == ()
+    rows = [one for one in plan.cgroups if one.level == level and one.path]
+    path = rows[-1].path or ""
+    found = look(plan, written(live, path, "cpuset.cpus", "1")).findings
+    one = next(row for row in found if row.path == path)
+    assert (one.verdict, one.file, one.found) == ("drift", "cpuset.cpus", "1")
+    assert one.expected == (live.cgroups[path].values["cpuset.cpus"] if hierarchy == "v1" else "")
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_what_all_containers_up_to_one_have_a_policy_left(folder: str, hierarchy: str) -> None:
+    plan = plan_of(folder, hierarchy)
+    live = with_sets(plan)
+    rows = [one.path for one in plan.cgroups if one.level == "container" and one.path]
+    for path in rows[:2]:
+        live = written(live, path, "cpuset.cpus", "1")
+    found = look(plan, live).findings
+    assert [one.verdict for one in found] == ["stale", "stale"]
+    assert all("another CPU or memory manager policy" in one.message for one in found)
+
+
+def test_a_cgroup_without_a_set_yet_has_no_other(folder: str) -> None:
+    plan = plan_of(folder, "v1")
+    path = first(plan, "pod").path or ""
+    live = with_sets(plan)
+    for file in ALL:
+        live = written(live, path, file, "")
+    assert look(plan, live).findings == ()
+
+
+def test_the_set_of_a_reserved_cgroup_is_its_administrators(folder: str) -> None:
+    flags = {
+        "enforce_node_allocatable": "pods,system-reserved",
+        "system_reserved_cgroup": "/system.slice",
+        "system_reserved": "memory=100Mi",
+    }
+    plan = plan_of(folder, "v2", **flags)
+    live = tree_of(plan)
+    path = next(one.path or "" for one in plan.cgroups if "system.slice" in (one.path or ""))
+    assert look(plan, written(live, path, "cpuset.cpus", "0")).findings == ()
+    assert sole(plan, written(live, path, "memory.max", "4096")).verdict == "drift"
