@@ -83,7 +83,8 @@ def _reason(one: Finding, plan: Plan, planned: bool) -> str:
             return "systemd enables controllers as its units need them"
         return ""
     if one.verdict in VALUES and one.file is not None and planned:
-        return "" if one.expected is not None and one.found is not None else one.hint
+        writable = one.expected is not None and one.found is not None and one.fix is not None
+        return "" if writable else one.hint
     match one.verdict:
         case "missing":
             return one.hint or "its creator makes it again"

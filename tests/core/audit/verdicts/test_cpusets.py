@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.audit.live import LiveTree
+from qoslet.core.audit.repairs import repairs
 from qoslet.core.resources.cgroup_tree import Plan
-from tests.core.audit.trees import look, plan_of, tree_of, written
+from tests.core.audit.trees import look, plan_of, tree_of, units_of, written
 from tests.core.audit.verdicts.setups import first, sole
 from tests.core.audit.verdicts.setups import folder as folder
 
@@ -30,18 +31,35 @@ def with_sets(plan: Plan) -> LiveTree:
     return live
 
 
-@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+@pytest.mark.parametrize(
+    ("hierarchy", "driver"), [("v1", "cgroupfs"), ("v2", "cgroupfs"), ("v2", "systemd")]
+)
 @pytest.mark.parametrize("level", ["qos", "pod", "container"])
-def test_cpus_that_were_taken_away_are_found(folder: str, hierarchy: str, level: str) -> None:
-    plan = plan_of(folder, hierarchy)
+def test_cpus_that_were_taken_away_are_found(
+    folder: str, hierarchy: str, driver: str, level: str
+) -> None:
+    plan = plan_of(folder, hierarchy, driver)
     live = with_sets(plan)
-    assert look(plan, live).findings == ()
-    rows = [one for one in plan.cgroups if one.level == level and one.path]
-    path = rows[-1].path or ""
-    found = look(plan, written(live, path, "cpuset.cpus", "1")).findings
+    units = units_of(plan, live)
+    assert look(plan, live, units).findings == ()
+    every = next(s.value for one in plan.cgroups for s in one.settings if s.file == "cpuset.cpus")
+    path = [one for one in plan.cgroups if one.level == level and one.path][-1].path or ""
+    found = look(plan, written(live, path, "cpuset.cpus", "1"), units).findings
     one = next(row for row in found if row.path == path)
-    assert (one.verdict, one.file, one.found) == ("drift", "cpuset.cpus", "1")
-    assert one.expected == (live.cgroups[path].values["cpuset.cpus"] if hierarchy == "v1" else "")
+    # the kernel refuses an empty set where processes run: what it may have is written
+    assert (one.verdict, one.file, one.expected, one.found) == ("drift", "cpuset.cpus", every, "1")
+    assert every in (one.fix or "")
+    assert repairs(plan, [one]).rows[0].wanted == every
+    assert look(plan, written(live, path, "cpuset.cpus", every), units).findings == ()
+
+
+def test_a_set_that_cannot_be_written_is_left(folder: str) -> None:
+    plan = plan_of(folder, "v2")
+    path = first(plan, "pod").path or ""
+    found = sole(plan, written(tree_of(plan), path, "cpuset.mems", "1"))
+    assert (found.verdict, found.expected, found.fix) == ("drift", "", None)
+    assert "restart the pod" in found.hint
+    assert [one.reason for one in repairs(plan, [found]).left] == [found.hint]
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])

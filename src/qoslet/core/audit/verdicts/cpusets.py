@@ -2,14 +2,18 @@
 
 Source: Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst cpuset.cpus; runc
 cgroups/fs/cpuset.go, which gives a new v1 cgroup those of its parent; kubelet cm/cpumanager
-cpu_manager.go reconcileState, which under policy static gives every container a set.
+cpu_manager.go reconcileState, which under policy static gives every container a set; Linux
+kernel/cgroup/cpuset.c validate_change (ENOSPC).
 """
 
 from __future__ import annotations
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import released
+
+UNCLEARED = "the kernel takes no set away while processes run: restart the pod"
 
 
 class Cpusets:
@@ -20,14 +24,17 @@ class Cpusets:
         self._first: dict[str, int | None] = {}
 
     def fresh(self, live: LiveCgroup, file: str) -> str | None:
-        """What a new cgroup has in any file: on v1 the cpuset of its parent. None where that is not
-        known, or the cgroup has no set yet, with which no process can be in it."""
-        hierarchy = self._context.node.hierarchy
-        known = released(file, hierarchy)
-        if known is not None or not live.values.get(file):
-            return known
-        above = self._context.live.cgroups.get(live.path.rpartition("/")[0])
-        return (None if above is None else above.values.get(file)) or None
+        """What a file has where nobody sets it: for a set that is there, that of the nearest cgroup above
+        which has one, as a new cgroup of v1 is given it. On v2 a cgroup without one has as many, but the
+        kernel takes no set away while processes run. None where it is not known."""
+        known = released(file, self._context.node.hierarchy)
+        path = live.path if file in CPUSETS and live.values.get(file) else ""
+        while path:
+            path = path.rpartition("/")[0]
+            above = self._context.live.cgroups.get(path or "/")
+            if above is not None and above.values.get(file):
+                return above.values[file]
+        return known
 
     def may_be_left(self, live: LiveCgroup, file: str) -> bool:
         """Whether a policy of before may have given a container its set: those that were made earlier
@@ -44,6 +51,6 @@ class Cpusets:
             live = self._context.live.cgroups.get(cgroup.path or "")
             if cgroup.container is None or live is None or file not in live.values:
                 continue
-            if live.values[file] == self.fresh(live, file):
+            if live.values[file] in ("", self.fresh(live, file)):
                 found.append(live.identity)
         return found

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
-from qoslet.core.audit.verdicts.cpusets import Cpusets
+from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import CPUSETS, LeftBehind, left_behind, may_be_left
 from qoslet.core.audit.verdicts.resized import left_by_pod_resize
@@ -195,10 +195,13 @@ class Values:
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         owner = self._context.owner(cgroup, file)
+        if not fresh:
+            finding = replace(finding, fix=None, hint=UNCLEARED)
         if not self._context.is_own:
             # its writer writes what it plans, and not here
             finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
-        yield replace(finding, writer=owner.writer, hint=self._hint(finding, bool(off), clean))
+        hint = self._hint(finding, bool(off), clean)
+        yield replace(finding, writer=owner.writer, hint=hint)
 
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
         """Whether no configuration of before leaves such a value."""
@@ -245,7 +248,7 @@ class Values:
         return replace(finding, hint=self._hint(finding, off, clean=False))
 
     def _hint(self, finding: Finding, off: bool, clean: bool) -> str:
-        if clean or finding.property_text is None:
+        if clean or finding.property_text is None or finding.hint:
             return finding.hint
         if off:
             return "systemd has the value as a property: it was set through systemd"
