@@ -230,6 +230,17 @@ def test_sarif_names_files_by_relative_references(tmp_path: Path) -> None:
     assert all((tmp_path / file).is_file() for file in files)
 
 
+def test_sarif_points_to_the_line_of_the_field(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')
+    log = json.loads(run("lint", "web.yaml", "-o", "sarif", folder=tmp_path).stdout)["runs"][0]
+    text = (tmp_path / "web.yaml").read_text().splitlines()
+    places = [one["locations"][0] for one in log["results"]]
+    lines = [text[one["physicalLocation"]["region"]["startLine"] - 1] for one in places]
+    assert lines
+    for place, line in zip(places, lines, strict=True):
+        assert place["logicalLocations"][0]["name"].split(".")[2] in line
+
+
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 0), ("warning", 1), ("info", 1)])
 def test_junit_fails_where_the_exit_code_does(tmp_path: Path, fail_on: str, code: int) -> None:
     (tmp_path / "web.yaml").write_text(POD % 'qoslet.dev/lint-ignore: "QL005: a farm"')

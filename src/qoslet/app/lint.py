@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qoslet.core.api.manifest import Options
@@ -66,6 +66,13 @@ def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
     first, *others = (report.findings for report in reports)
     of_pods = (one for findings in others for one in findings if one.pod is not None)
     return LintReport((*first, *of_pods))
+
+
+def field_line() -> Callable[[str, str, str], int | None]:
+    """What knows the line of a field, by file and name of its object."""
+    from qoslet.host.files.field_lines import FieldLines
+
+    return FieldLines().line
 
 
 def _parts(args: argparse.Namespace, paths: Sequence[str]) -> list[Loaded]:

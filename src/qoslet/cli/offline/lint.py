@@ -104,6 +104,9 @@ def _print(report: LintReport, args: argparse.Namespace) -> None:
 
     if args.output == "junit":
         emit(documents.junit_document(report, args.fail_on))
+    elif args.output == "sarif":
+        from qoslet.app.lint import field_line
+
+        emit(encode(documents.sarif_document(report, field_line())))
     else:
-        make = documents.sarif_document if args.output == "sarif" else documents.lint_document
-        emit(encode(make(report)))
+        emit(encode(documents.lint_document(report)))

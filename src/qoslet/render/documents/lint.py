@@ -5,6 +5,7 @@ Source: OASIS SARIF 2.1.0; the JUnit schema that Jenkins and GitLab read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qoslet.core.lint.rule import rules
@@ -41,8 +42,9 @@ def _row(one: LintFinding) -> Document:
     }
 
 
-def sarif_document(report: LintReport) -> Document:
-    """The findings as a SARIF log, with all rules."""
+def sarif_document(report: LintReport, line_of: Callable[[str, str, str], int | None]) -> Document:
+    """The findings as a SARIF log, with all rules. ``line_of`` knows the line of a field, by file and
+    name of its object."""
     described: list[Document] = [
         {
             "id": rule.id,
@@ -53,11 +55,12 @@ def sarif_document(report: LintReport) -> Document:
         }
         for rule in rules().values()
     ]
-    return sarif_log("lint", described, [_result(one) for one in report.findings])
+    return sarif_log("lint", described, [_result(one, line_of) for one in report.findings])
 
 
-def _result(one: LintFinding) -> Document:
+def _result(one: LintFinding, line_of: Callable[[str, str, str], int | None]) -> Document:
     file, place = file_of(one), printable(one.where)
+    name = "" if one.pod is None else one.pod.where.rpartition(": ")[2]
     location: Document = {
         "logicalLocations": [
             {"fullyQualifiedName": place, "name": printable(one.field), "kind": "resource"}
@@ -66,7 +69,7 @@ def _result(one: LintFinding) -> Document:
     if file:
         location["physicalLocation"] = {
             "artifactLocation": {"uri": _uri(file)},
-            "region": {"startLine": 1},
+            "region": {"startLine": line_of(file, name, one.field) or 1},
         }
     row: Document = {
         "ruleId": one.id,
