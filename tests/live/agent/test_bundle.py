@@ -114,7 +114,7 @@ def test_the_audit_of_a_bundle_is_that_of_the_machine(agent: Agent, tmp_path: Pa
     agent.stop(run)
     pods = ("-f", str(agent.manifests), "--cgroup-driver", "cgroupfs")
     bundle = tmp_path / "b.tgz"
-    parts(agent, bundle, *pods, "--runtime", "process")
+    parts(agent, bundle, *pods)
     code, found = audited(agent, "--bundle", str(bundle))
     assert (code, found) == audited(agent, *pods)
     assert not [
@@ -128,7 +128,7 @@ def test_the_audit_of_a_bundle_is_that_of_the_machine(agent: Agent, tmp_path: Pa
     cpu = agent.tree.layout.tree_of("cpu")
     assert cpu is not None
     cpu.write(qos, "cpu.weight" if agent.v2 else "cpu.shares", "99")
-    parts(agent, bundle, *pods, "--runtime", "process")
+    parts(agent, bundle, *pods)
     code, found = audited(agent, "--bundle", str(bundle))
     assert (code, found) == audited(agent, *pods)
     assert code == 1

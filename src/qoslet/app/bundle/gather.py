@@ -61,10 +61,10 @@ def gather(asked: BundleOptions) -> BundleSource:
     missing: dict[str, str] = {}
     kubelet = _kubelet(asked, machine, missing)
     agent = _agent(asked, machine) if kubelet is None else None
-    flags = asked.flags if agent is None else _agent_flags(asked.flags, agent)
+    own = _own_flags(asked.flags, agent) if kubelet is None else None
     texts = [] if kubelet is None else kubelet.texts()
-    node, _ = load_node(asked.nodes, flags, acts=True, texts=texts)
-    if agent is not None:
+    node, _ = load_node(asked.nodes, own or asked.flags, acts=True, texts=texts)
+    if own is not None:
         node = as_written(node)
     if not node.kubelet_given:
         missing[KUBELET] = "no KubeletConfiguration was given (--node): only flags are in it"
@@ -108,14 +108,18 @@ def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) ->
         return None
 
 
-def _agent_flags(flags: Flags, agent: Mapping[str, Any]) -> Flags:
-    """The flags, with what an agent does otherwise than a kubelet would."""
-    root = str(agent["root"])
+def _own_flags(flags: Flags, agent: Mapping[str, Any] | None) -> Flags | None:
+    """The flags, with what an agent does otherwise than a kubelet would; None where the tree is none of
+    qoslet's. Without an ``agent`` that is asked, as with manifests, its records tell."""
+    root = flags.cgroup_root or (None if agent is None else str(agent["root"]))
+    kept = root is not None and keeps_pods(root)
+    if agent is None and not kept:
+        return None
     return replace(
         flags,
-        cgroup_root=flags.cgroup_root or root,
-        cgroup_driver=flags.cgroup_driver or str(agent["driver"]),
-        runtime=flags.runtime or ("process" if keeps_pods(root) else None),
+        cgroup_root=root,
+        cgroup_driver=flags.cgroup_driver or (None if agent is None else str(agent["driver"])),
+        runtime=flags.runtime or ("process" if kept else None),
     )
 
 
