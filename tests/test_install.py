@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,15 +16,19 @@ import pytest
 from tests.paths import REPO
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def built(source: Path, folder: Path) -> Path:
+    """The wheel of the files in ``source``."""
     program = Path(sys.executable).with_name("hatchling")
     words = [str(program), "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=source, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("qoslet-*.whl")
-    return built
+    (found,) = folder.glob("qoslet-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(REPO, tmp_path_factory.mktemp("wheel"))
 
 
 def test_everything_is_in_the_wheel(wheel: Path) -> None:
@@ -35,6 +40,24 @@ def test_everything_is_in_the_wheel(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert inside == files
+
+
+def test_the_image_has_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """The builder takes no notice of a program that it does not find."""
+    text = (REPO / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    for row in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
+        *names, target = row.split()
+        for path in (found for name in names for found in REPO.glob(name)):
+            if path.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(path, tmp_path / target, ignore=ignored)
+                continue
+            folder = tmp_path / target
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, folder / path.name)
+    (folder := tmp_path / "wheels").mkdir()
+    files = [zipfile.ZipFile(one).namelist() for one in (wheel, built(tmp_path, folder))]
+    assert sorted(files[1]) == sorted(files[0])
 
 
 def test_the_installed_program_runs(wheel: Path, tmp_path: Path) -> None:
