@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -29,6 +30,8 @@ from qoslet.core.audit.verdicts.values import Values
 from qoslet.core.audit.verdicts.weights import with_split
 from qoslet.core.cgroup.interface_files import controller, property_of
 from qoslet.core.cgroup.names import is_below
+from qoslet.core.node.node import Hierarchy
+from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 
@@ -44,13 +47,9 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
     for cgroup in plan.cgroups:
         if cgroup.path is None:
             continue
-        names = [setting.file for setting in cgroup.settings]
+        names = tuple([setting.file for setting in cgroup.settings])
         names += more.get(cgroup.name, ())
-        names += may_be_left(context.level(cgroup), hierarchy)
-        if cgroup.level != "container" and hierarchy == "v2":
-            names.append(SUBTREE)
-        names.append(freeze_file(hierarchy))
-        files[cgroup.path] = tuple(dict.fromkeys(names))
+        files[cgroup.path] = _files_read(names, context.level(cgroup), hierarchy)
         if cgroup.oom_score_adj is not None:
             oom.append(cgroup.path)
         path = cgroup.path
@@ -65,6 +64,15 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
     walk = (root, other_driver(context)[1]) if whole else ()
     alone = tuple(path for path in files if not any(_within(path, one) for one in walk))
     return ReadRequest(walk, alone, files, _sandbox_files(plan), frozenset(oom))
+
+
+@lru_cache(maxsize=256)
+def _files_read(names: tuple[str, ...], level: Level, hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The files of a cgroup of which ``names`` are planned or asked for."""
+    names += may_be_left(level, hierarchy)
+    if level != "container" and hierarchy == "v2":
+        names += (SUBTREE,)
+    return tuple(dict.fromkeys((*names, freeze_file(hierarchy))))
 
 
 def _within(path: str, root: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -34,7 +35,7 @@ class AuditContext(Struct, frozen=True):
     def root(self) -> str:
         """The abstract name of the cgroup of all pods."""
         kubelet = self.node.kubelet
-        return to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+        return _root(kubelet.cgroup_root, kubelet.cgroups_per_qos)
 
     @property
     def root_path(self) -> str:
@@ -82,3 +83,8 @@ class AuditContext(Struct, frozen=True):
             hint=hint,
             fix=fix,
         )
+
+
+@lru_cache(maxsize=8)
+def _root(cgroup_root: str, cgroups_per_qos: bool) -> str:
+    return to_cgroupfs(root_of(cgroup_root, cgroups_per_qos))

@@ -56,6 +56,7 @@ class CgroupReader:
             self._trees[mounts.get("unified", "/sys/fs/cgroup")] = ()
         self._v1 = hierarchy == "v1"
         self._freezer = mounts.get("freezer") if self._v1 else None
+        self._shares: dict[tuple[str, ...], Mapping[str, tuple[str, ...]]] = {}
 
     def read(self, request: ReadRequest) -> LiveTree:
         """The cgroups of a request. Raises OSError where descriptors are exhausted."""
@@ -77,6 +78,15 @@ class CgroupReader:
         except OSError:
             return None
 
+    def _by_tree(self, files: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+        """The files of each hierarchy, by its mount point: cgroups have the same few sets of files."""
+        if not self._v1:
+            return dict.fromkeys(self._trees, files)
+        return {
+            point: tuple(file for file in files if controller(file) in controllers)
+            for point, controllers in self._trees.items()
+        }
+
     def _look(
         self,
         path: str,
@@ -88,6 +98,9 @@ class CgroupReader:
     ) -> None:
         name = path or "/"
         files = request.files.get(name, request.default)
+        shares = self._shares.get(files)
+        if shares is None:
+            shares = self._shares[files] = self._by_tree(files)
         group = _Found(values={}, unread={}, missing=[], pids=[], children=set(), counted=[])
         for point, controllers in self._trees.items():
             try:
@@ -101,7 +114,7 @@ class CgroupReader:
                     unread.append(Unread(name, "", os.strerror(error.errno or 0)))
                 continue
             try:
-                if self._read_tree(directory, controllers, files, group, below):
+                if self._read_tree(directory, controllers, shares[point], group, below):
                     group.counted.append(point)
             except FileNotFoundError:
                 group.missing += controllers or ("unified",)
@@ -151,8 +164,6 @@ class CgroupReader:
         if pids is not None:
             group.pids.append(frozenset(map(int, pids.split())))
         for file in files:
-            if self._v1 and controller(file) not in controllers:
-                continue
             text = _text(directory, file, group.unread)
             if text is not None:
                 group.values[file] = text
@@ -217,11 +228,8 @@ def _children(directory: int | str) -> Iterator[str]:
 
 
 def _proc(pid: int, file: str) -> str | None:
-    try:
-        with open(f"/proc/{pid}/{file}", encoding="utf-8", errors="replace") as opened:
-            return opened.read().strip()
-    except OSError:
-        return None
+    text = _text(None, f"/proc/{pid}/{file}", {})
+    return None if text is None else text.strip()
 
 
 def least_oom_score_adj() -> int | None:
