@@ -75,7 +75,8 @@ class AuditBench(Bench):
         found = []
         for path, group in live.cgroups.items():
             below = "" if path == "/" else path
-            found += [f"{self._point(controller(file))}{below}/{file}" for file in group.values]
+            read = [file for file in group.values if not (group.pids and file == "cpuset.mems")]
+            found += [f"{self._point(controller(file))}{below}/{file}" for file in read]
             found += [f"{one}{below}/cgroup.procs" for one in self._trees()]
         found += [f"/proc/{one.pid}/oom_score_adj" for one in self.processes]
         return [place for place in found if os.path.exists(place)]

@@ -56,3 +56,19 @@ def test_the_freezer_is_read_for_its_file_alone(tmp_path: Path) -> None:
         "/kubepods/b": {},
     }
     assert all(one.missing == () for one in live.cgroups.values())
+
+
+@pytest.mark.parametrize(
+    ("above", "pids", "found"), [("0", "1\n", "0"), ("0-1", "1\n", "own"), ("0", "", "own")]
+)
+def test_processes_below_a_single_memory_node_have_no_other(
+    tmp_path: Path, above: str, pids: str, found: str
+) -> None:
+    reader = made(tmp_path, {"cpuset": ("a",)})
+    folder = tmp_path / "cpuset/kubepods"
+    (folder / "cpuset.mems").write_text(above)
+    (folder / "a/cpuset.mems").write_text("own")
+    (folder / "a/cgroup.procs").write_text(pids)
+    files = ("cpuset.mems",)
+    tree = reader.read(ReadRequest(("/kubepods",), (), {"/kubepods": files}, files, frozenset()))
+    assert tree.cgroups["/kubepods/a"].values == {"cpuset.mems": found}

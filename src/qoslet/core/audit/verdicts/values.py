@@ -65,6 +65,8 @@ class Values:
             if setting.value != released(file, self._hierarchy):
                 yield self._absent(cgroup, setting, live)
             return
+        if not units and found == setting.applied:
+            return
         text = self._text(file, units)
         expected = wanted(file, setting.value, period, self._hierarchy, self._version)
         known = text is not None and expected is not None
@@ -173,6 +175,8 @@ class Values:
         if fresh is None:
             return
         self.compared += 1
+        if not units and found == fresh:
+            return
         text = self._text(file, units)
         expected = wanted(file, fresh, period, self._hierarchy, self._version)
         off = text is not None and expected is not None

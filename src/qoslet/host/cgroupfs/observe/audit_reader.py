@@ -25,6 +25,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 65536
 _GONE = (errno.ENOENT, errno.ENODEV)
 _SYS_RESOURCE = 24
+_MEMORY_NODES = "cpuset.mems"
 _NAMED = 5
 """How many processes of a cgroup are named."""
 
@@ -38,6 +39,9 @@ class _Found(Struct):
     missing: list[str] = []
     pids: list[frozenset[int]] = []
     children: set[str] = set()
+    nodes: str | None = None
+    """The only memory node that the cgroup above has on v1: processes here can have no other one.
+    Source: kernel/cgroup/cpuset-v1.c, validate_change."""
     counted: list[str] = []
     """Hierarchies that have as many children as those before, whose names were not listed."""
 
@@ -102,6 +106,9 @@ class CgroupReader:
         if shares is None:
             shares = self._shares[files] = self._by_tree(files)
         group = _Found(values={}, unread={}, missing=[], pids=[], children=set(), counted=[])
+        above = found.get(path.rpartition("/")[0]) if self._v1 else None
+        nodes = above.values.get(_MEMORY_NODES, "") if above is not None else ""
+        group.nodes = nodes if nodes.isdecimal() else None
         for point, controllers in self._trees.items():
             try:
                 directory = os.open(point + path, _DIRECTORY)
@@ -164,6 +171,9 @@ class CgroupReader:
         if pids is not None:
             group.pids.append(frozenset(map(int, pids.split())))
         for file in files:
+            if pids and file == _MEMORY_NODES and group.nodes is not None:
+                group.values[file] = group.nodes
+                continue
             text = _text(directory, file, group.unread)
             if text is not None:
                 group.values[file] = text
