@@ -141,3 +141,9 @@ def test_words_of_systemctl() -> None:
         ("TasksMax", 3),
     ]
     assert unit_properties.words(sent) == ["CPUQuota=", "AllowedCPUs=0-2", "TasksMax=3"]
+
+
+@pytest.mark.parametrize("limit", [4096, unit_properties.UNLIMITED])
+def test_the_memory_limit_that_comes_first_on_v1_says_the_same(limit: int) -> None:
+    given = unit_properties.signed([("MemoryLimit", limit)])
+    assert unit_properties.alone(given) == [*given, ("MemoryMax", "t", limit)]

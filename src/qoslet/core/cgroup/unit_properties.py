@@ -228,9 +228,15 @@ FIRST_V1 = {"CPUShares": "CPUWeight", "MemoryLimit": "MemoryMax"}
 
 
 def alone(properties: Sequence[Signed]) -> list[Signed]:
-    """Properties of v1, and resets of the properties that systemd would prefer to them."""
-    unset = [(FIRST_V1[name], "t", UNLIMITED) for name, _, _ in properties if name in FIRST_V1]
-    return [*properties, *unset]
+    """Properties of v1, and those that systemd would prefer to them: ``CPUWeight`` is unset, ``MemoryMax``
+    says the same. Beside a ``MemoryHigh`` or ``MemoryLow`` systemd takes ``MemoryMax``, also one that is unset.
+    Source: systemd 252 core/cgroup.c cgroup_context_apply, unit_has_unified_memory_config."""
+    preferred = [
+        (FIRST_V1[name], "t", value if name == "MemoryLimit" else UNLIMITED)
+        for name, _, value in properties
+        if name in FIRST_V1
+    ]
+    return [*properties, *preferred]
 
 
 def creation(unit: str, above: str, pids: Sequence[int] = ()) -> list[Signed]:
