@@ -9,6 +9,7 @@ import pytest
 
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.journal import JournalState, read
+from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from tests.agent.fixtures import node
 from tests.agent.world import ROOT, Agent, World, pod
@@ -110,3 +111,17 @@ def test_killed_at_any_boundary_the_next_agent_knows_what_is_ours(
         agent.settle()
         true(world, agent)
         agent.close()
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_what_a_runtime_makes_again_before_us_is_ours(hierarchy: Hierarchy, tmp_path: Path) -> None:
+    here = Removed(hierarchy, tmp_path)
+    gone = [path for path in here.agent.journal.ledger.cgroups if path.endswith("/poda")]
+    # the agent has seen that it is absent, and is about to make it
+    here.world.driver().layout.create(gone[0])
+    driver = here.agent.driver
+    assert [one.error for one in driver.perform([Step("create", gone[0])])] == [None]
+    assert here.agent.journal.ledger.is_owned(gone[0], driver.layout.trees[0].inode(gone[0]))
+    here.agent.settle()
+    true(here.world, here.agent)
+    here.agent.close()

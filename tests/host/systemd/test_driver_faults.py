@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -52,6 +53,19 @@ def test_a_list_that_systemd_leaves_behind_is_emptied(bench: Bench) -> None:
     good(driver.perform([unset]))
     assert bench.text(POD, "cpuset.cpus") == ""
     assert ["SetUnitProperties", POD.rpartition("/")[2], "AllowedCPUs"] in bench.calls()
+
+
+def test_a_slice_that_systemd_made_for_a_runtime_is_ours(bench: Bench) -> None:
+    driver, journal = bench.driver(), Journal()
+    driver.journal = journal
+    good(driver.perform([Step("create", POD)]))
+    # stopped by somebody, and started again by the scope of a container
+    place = bench.folder / "cgroup" / POD[1:]
+    shutil.copytree(place, place.with_name("next"))
+    shutil.rmtree(place)
+    place.with_name("next").rename(place)
+    good(driver.perform([Step("create", POD)]))
+    assert journal.ledger.is_owned(POD, place.stat().st_ino)
 
 
 def test_steps_after_the_first_failure_are_not_done(bench: Bench) -> None:

@@ -249,12 +249,21 @@ class Cgroupfs:
             self._record(making(chain, {}, set(), self.identity))
             self._make(chain)
 
+    def _in_journal(self, path: str) -> bool:
+        """Whether the journal names the group that stands there."""
+        ledger = getattr(self.journal, "ledger", None)
+        inode = self.identity(path)
+        return inode is not None and ledger is not None and bool(ledger.is_owned(path, inode))
+
     def _make(self, chain: Sequence[str]) -> None:
         """Make groups, parents first."""
         for group in chain:
             if self.layout.create(group):
                 self._made.append(Created(group, self.layout.trees[0].inode(group)))
                 self._new.add(group)
+            elif group in self._known and not self._in_journal(group):
+                # a runtime makes the cgroups above a container's where ours are gone
+                self._made.append(Created(group, self.layout.trees[0].inode(group)))
             self._known.add(group)
 
     def _attach(self, path: str, pid: int) -> None:

@@ -92,12 +92,6 @@ class UnitDriver(Cgroupfs):
     def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
         return super()._intents(list(self._values.written(steps)), befores)
 
-    def _in_journal(self, path: str) -> bool:
-        """Whether the journal names the group that stands there."""
-        ledger = getattr(self.journal, "ledger", None)
-        inode = self.identity(path)
-        return inode is not None and ledger is not None and bool(ledger.is_owned(path, inode))
-
     def _chain(self, path: str) -> list[str]:
         """The cgroups from our root down to ``path``; empty where ``path`` is not a unit's."""
         chain: list[str] = []
@@ -212,9 +206,12 @@ class UnitDriver(Cgroupfs):
         if self.hierarchy == "v1":
             self.layout.create(path)
             inode = self.layout.trees[0].inode(path)
-        if new or path not in self._known:
-            self._made.append(Created(path, inode))
+        fresh = new or path not in self._known
+        if fresh:
             self._new.add(path)
+        if fresh or not self._in_journal(path):
+            # systemd makes the slice of a runtime's scope where ours is gone
+            self._made.append(Created(path, inode))
         self._known.add(path)
         self._values.sent(path, values)
 
