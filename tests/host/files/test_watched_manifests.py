@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.core.api.documents import Document
 from qoslet.errors import BadInput
 from qoslet.host.files.bounds import FOLLOWED
 from qoslet.host.files.watched_manifests import RESCAN, SLICE
@@ -77,6 +78,37 @@ def test_a_file_that_is_written_when_we_come_is_waited_for(opened: Opening, fold
         assert told(files) == {}
         file.write("spec: {containers: [{name: c}]}\n")
     assert told(files) == {"a.yaml": "half"}
+
+
+def test_a_file_that_stays_open_for_writing_is_worth_a_warning(
+    opened: Opening, folder: Path
+) -> None:
+    time = Time()
+    write(folder / "a.yaml", "one")
+    files = opened(folder, time=time)
+    files.changes()
+    with open(folder / "a.yaml", "a"):
+        for _ in range(2):
+            time.now += RESCAN
+            os.utime(folder / "a.yaml")
+            files.changes()
+        hint = f"fuser -v {folder}/a.yaml lists the processes"
+        assert [(row.severity, row.hint) for row in files.rows()] == [("warning", hint)]
+    assert told(files) == {"a.yaml": "one"}
+    with open(folder / "a.yaml", "a"):
+        os.utime(folder / "a.yaml")
+        files.changes()
+        assert [row.severity for row in files.rows()] == ["info"], "the time counts anew"
+
+
+def test_a_list_that_ends_after_items_may_be_written_still(opened: Opening, folder: Path) -> None:
+    (folder / "a.yaml").write_text("apiVersion: v1\nkind: List\nitems:\n")
+    (folder / "b.yaml").write_text("apiVersion: v1\nkind: List\nitems: []\n")
+    changes = opened(folder).changes()
+    assert [str(row) for row in changes[0].documents or ()] == [
+        f"{folder}/a.yaml: items: is null (write an empty list as items: [])"
+    ]
+    assert [type(row) for row in changes[1].documents or ()] == [Document]
 
 
 def test_a_file_that_only_came_may_be_written_still(opened: Opening, folder: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from msgspec import Struct
 
+from qoslet.core.api.documents import Document
 from qoslet.core.api.schema import shown
-from qoslet.core.problem import Problem, ProblemCode
+from qoslet.core.problem import Problem, ProblemCode, Severity
 from qoslet.errors import BadInput, FaultCode
 from qoslet.host.files.manifests import STREAMS, unreadable
 from qoslet.host.files.stable_read import Stamp
@@ -16,13 +18,16 @@ from qoslet.host.files.stable_read import Stamp
 NOWHERE = (0, 0)
 """The identity of no directory."""
 
+LONG_OPEN = 10.0
+"""Seconds after which a file that is still open for writing is worth a warning."""
+
 
 class GivenPath(Struct):
     """A path of the command line: a directory, one file in it (``only``), or a ``stream`` that
     can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
-    how often those were tried that are being written; ``links`` the directories that links among
-    them lead into. ``absent``: its
-    ``fault`` is that it is not there. ``recalled``: only an earlier agent knows the directory."""
+    how often those were tried that are being written, ``busy_since`` when each of them was first; ``links``
+    the directories that links among them lead into. ``absent``: its ``fault`` is that it is not there.
+    ``recalled``: only an earlier agent knows the directory."""
 
     number: int
     path: str
@@ -31,6 +36,7 @@ class GivenPath(Struct):
     stream: bool = False
     known: dict[str, Stamp] = {}
     busy: dict[str, int] = {}
+    busy_since: dict[str, float] = {}
     links: dict[str, str] = {}
     fault: BadInput | None = None
     absent: bool = False
@@ -51,6 +57,19 @@ def row_of(given: GivenPath, fault: BadInput) -> Problem:
     return Problem("error", fault.where, fault.message, hint, code)
 
 
+def rows_of_busy(given: GivenPath, now: float) -> list[Problem]:
+    """The files that are being written; a warning once that takes long."""
+    found = []
+    for name in sorted(given.busy):
+        message = "is open for writing; qoslet reads it when it is closed"
+        path = given.full(name)
+        long = now - given.busy_since.get(name, now) >= LONG_OPEN
+        hint = f"fuser -v {quote(path)} lists the processes" if long else ""
+        severity: Severity = "warning" if long else "info"
+        found.append(Problem(severity, shown(path), message, hint, ProblemCode.UNREAD))
+    return found
+
+
 def is_gone(path: str, error: Exception) -> bool:
     """Whether a file was removed from its directory, which is there. A link that leads nowhere was
     not."""
@@ -62,6 +81,14 @@ def empty(path: str) -> BadInput:
     """The fault of a file that says nothing: who writes it may not be done."""
     hint = "to end its pods, remove it"
     return BadInput("is empty", where=shown(path), hint=hint)
+
+
+def finished(document: Document | BadInput) -> Document | BadInput:
+    """A document, or the fault of a list that ends after ``items:``: who writes it may not be done."""
+    if isinstance(document, BadInput) or document.envelope.items is not None:
+        return document
+    hint = "write an empty list as items: []"
+    return BadInput("is null", where=f"{document.where}: items", hint=hint)
 
 
 def replaced(given: GivenPath, names: Sequence[str]) -> BadInput | None:

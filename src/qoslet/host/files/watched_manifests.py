@@ -15,18 +15,20 @@ from typing import IO
 from qoslet.core.api.documents import Document
 from qoslet.core.api.manifest_set import FileChange, Order
 from qoslet.core.api.schema import shown
-from qoslet.core.problem import Problem, ProblemCode
+from qoslet.core.problem import Problem
 from qoslet.errors import SHORTAGES, BadInput
 from qoslet.host.files.given_path import (
     NOWHERE,
     GivenPath,
     empty,
+    finished,
     given_path,
     is_gone,
     lost,
     recalled,
     replaced,
     row_of,
+    rows_of_busy,
 )
 from qoslet.host.files.manifest_names import is_manifest, manifest_names
 from qoslet.host.files.manifests import stream_documents, unreadable
@@ -174,10 +176,7 @@ class ManifestFiles:
             hint = "raise fs.inotify.max_user_instances or max_user_watches"
             found.append(Problem("warning", "manifests", message, hint))
         for given in self._given:
-            for name in sorted(given.busy):
-                message = "is open for writing; qoslet reads it when it is closed"
-                where = shown(given.full(name))
-                found.append(Problem("info", where, message, "", ProblemCode.UNREAD))
+            found += rows_of_busy(given, self._clock())
         return found
 
     def follows(self, file: str) -> bool:
@@ -325,7 +324,7 @@ class ManifestFiles:
         documents: tuple[Document | BadInput, ...] | None
         try:
             found, documents = content(path, self._strict, made)
-            documents = documents or (empty(path),)
+            documents = tuple(map(finished, documents)) or (empty(path),)
         except BlockingIOError:
             self._wait(given, name, tried, made)
             return None
@@ -340,6 +339,7 @@ class ManifestFiles:
             elif not os.path.isdir(given.directory):
                 self._look(given)
                 return None
+        given.busy_since.pop(name, None)
         self._follow(given, name, path)
         if documents is not None:
             given.known[name] = found
@@ -351,6 +351,7 @@ class ManifestFiles:
         """Try a file again that is being written: its closing is told a moment before the kernel
         counts one writer less. Later tries wait for the next closing, or the next look."""
         given.busy[name] = tried + 1
+        given.busy_since.setdefault(name, self._clock())
         if tried < len(_AGAIN):
             self._dirty[given.number, name] = made
             self._alarm.ring(_AGAIN[tried])
