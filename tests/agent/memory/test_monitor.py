@@ -48,6 +48,22 @@ def test_what_a_surface_sees_first_is_told_at_once_and_once(bench: Counted) -> N
     assert (bench.reconciler.next_at() or 0) > bench.clock.now
 
 
+def test_what_could_not_be_read_for_a_moment_is_not_counted_again(bench: Counted) -> None:
+    app = bench.app("a")
+    bench.happen(app, "oom_kill", 2, current=30 * MIB)
+    bench.memory.fired.update(bench.groups("a"))
+    bench.turn(1.0)
+    read = bench.memory.sample
+    bench.memory.sample = lambda path: None  # type: ignore[method-assign]
+    bench.memory.fired.update(bench.groups("a"))
+    bench.turn(1.0)
+    assert not bench.row("d/a/app").gone
+    bench.memory.sample = read  # type: ignore[method-assign]
+    bench.memory.fired.update(bench.groups("a"))
+    bench.turn(1.0)
+    assert bench.row("d/a/app").events == {"oom_kill": 2}
+
+
 def test_a_kill_that_the_log_does_not_tell_is_of_an_unknown_process(bench: Counted) -> None:
     bench.happen(bench.app("a"), "oom_kill", 2)
     bench.turn(1.0)

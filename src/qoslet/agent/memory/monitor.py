@@ -206,10 +206,16 @@ class MemoryMonitor:
             sample = self._parts.reader.sample(path)
             if sample is not None:
                 samples[path] = sample
-            else:
+            elif not self._is_there(path):
                 self._accounting.record_absent(path)
         self._accounting.record(samples)
         return samples
+
+    def _is_there(self, path: str) -> bool:
+        """Whether a cgroup that could not be sampled exists and counts memory: it would be counted
+        from zero next time."""
+        seen = self._context.executor.observer.read_cgroup(path)
+        return seen is not None and seen.memory is not None
 
     def _update_near_limit(
         self, wanted: frozenset[str], samples: Mapping[str, MemorySample]
