@@ -350,11 +350,17 @@ def test_counters_that_went_back_begin_anew() -> None:
     assert track_sample(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).streak == 0
 
 
-def test_a_sample_from_before_the_agent_was_stopped_proves_nothing() -> None:
-    looks = [sample(number / 2, held=200) for number in range(4)]
-    late = sample(63.0)
+@pytest.mark.parametrize(("held", "at"), [(200, 13.0), (200, 63.0), (250, 63.0)])
+def test_a_sample_from_before_the_agent_was_stopped_proves_nothing(held: int, at: float) -> None:
+    looks = [sample(number / 2, held=held) for number in range(4)]
+    late = sample(at)
     track = track_sample(after(*looks), late, 0)
-    assert (track.verdict.state, track.samples, track.progress_at) == ("calm", (late,), 63.0)
+    assert (track.verdict.state, track.samples, track.progress_at) == ("calm", (late,), at)
+
+
+def test_an_agent_that_looks_every_twenty_seconds_still_answers() -> None:
+    track = after(*(sample(20.0 * number) for number in range(4)))
+    assert track.verdict.state == "stalled"
 
 
 def test_room_in_swap_is_the_least_of_what_is_left() -> None:

@@ -33,7 +33,10 @@ class StallTuning(Struct, frozen=True):
     history_seconds: float = 2.5
     """Time between them, at most."""
     max_gap_seconds: float = 10.0
-    """Time between two samples after which the older one proves nothing: the agent did not run."""
+    """Time between two samples after which the older one proves nothing, where it was not at memory.high:
+    the agent did not run."""
+    max_stall_gap_seconds: float = 60.0
+    """The same where it was: a machine may be so busy that an agent looks every 20 seconds."""
     agreeing_comparisons: int = 2
     """Comparisons in a row that must agree before a cgroup counts as stalled."""
     sufficient_seconds: float = 1.5

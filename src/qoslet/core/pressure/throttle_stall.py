@@ -135,12 +135,12 @@ def track_sample(
     refused: bool = False,
 ) -> StallTracker:
     """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high
-    changed, a counter went back, or nobody looked for ``max_gap_seconds``. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
+    changed, a counter went back, or nobody looked for too long. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
     last progress the kernel was asked to reclaim, and freed nothing."""
     samples = track.samples
     last = samples[-1] if samples else None
     at = sample.at
-    if last is None or at - last.at > tuning.max_gap_seconds or not _goes_on(last, sample):
+    if last is None or not _goes_on(last, sample, tuning):
         return StallTracker((sample,), progress_at=at, freed_at=at, verdict=_calm(at))
     if at - last.at <= 0:
         return track
@@ -182,13 +182,20 @@ def _calm(at: float) -> StallVerdict:
     return StallVerdict("calm", at, freed_at=at)
 
 
-def _goes_on(last: MemorySample, sample: MemorySample) -> bool:
+def _goes_on(last: MemorySample, sample: MemorySample, tuning: StallTuning) -> bool:
     """Whether two samples can be compared."""
-    return (last.path, last.identity, last.high) == (
-        sample.path,
-        sample.identity,
-        sample.high,
-    ) and (thresholds_crossed(sample) >= thresholds_crossed(last))
+    at_high = is_near(last, tuning)
+    longest = tuning.max_stall_gap_seconds if at_high else tuning.max_gap_seconds
+    return (
+        sample.at - last.at <= longest
+        and (last.path, last.identity, last.high)
+        == (
+            sample.path,
+            sample.identity,
+            sample.high,
+        )
+        and (thresholds_crossed(sample) >= thresholds_crossed(last))
+    )
 
 
 def _compared(

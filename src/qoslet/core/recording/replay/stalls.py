@@ -70,7 +70,11 @@ class StallReplay:
         watched = self._watched.setdefault(path, _Watched())
         room = throttle_stall.swap_headroom(sample, scene.node.swap_free)
         tuning = self._policy.tuning
-        tuning = replace(tuning, max_gap_seconds=scene.gap(tuning.max_gap_seconds))
+        tuning = replace(
+            tuning,
+            max_gap_seconds=scene.gap(tuning.max_gap_seconds),
+            max_stall_gap_seconds=scene.gap(tuning.max_stall_gap_seconds),
+        )
         watched.tracker = throttle_stall.track_sample(watched.tracker, sample, room, tuning)
         verdict = watched.tracker.verdict
         if verdict.state != "stalled":
