@@ -156,9 +156,10 @@ def track_sample(
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
     above = max(before.current, sample.current) > signs.high
-    held_up = _is_held_up(signs, progress, min(before.current, sample.current), tuning)
+    far = min(before.current, sample.current) >= signs.high * (1 + tuning.overage_ratio)
+    held_up = far and _is_held_up(signs, progress, tuning)
     judged = _unthrottled(signs, progress, track, tuning, above=above) or _judge(
-        signs, progress, track, tuning, refused=refused, held_up=held_up
+        signs, progress, track, tuning, refused=refused, held_up=held_up, far=far
     )
     if judged.progress:
         track = replace(track, progress_at=at)
@@ -261,9 +262,11 @@ def _judge(
     *,
     refused: bool,
     held_up: bool,
+    far: bool,
 ) -> _Judgement:
     """What one comparison says of who is held up. Each answer but ``stalled`` needs a sign of progress,
-    or ends."""
+    or ends. ``far``: usage stays so far above memory.high that the kernel delays whoever asks for memory,
+    where nothing can be taken back: nobody has to tell that a task waits."""
     now = track.samples[-1].at
     bare = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
     exhausted = bare or held_up
@@ -273,14 +276,15 @@ def _judge(
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     in_vain = held_up or _scans_in_vain(signs, progress, track.samples[-1], tuning)
-    late = exhausted and signs.waiting_ratio is None and idle >= tuning.blind_seconds
+    late = exhausted and signs.waiting_ratio is None and (far or idle >= tuning.blind_seconds)
     if idle < tuning.busy_seconds:
         waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
         hides = late or (waits and (exhausted or in_vain or refused))
         if computes(signs, tuning) and not hides:
             because = f"it uses {progress.cpu or 0:.2f} CPUs"
             return _Judgement("reclaiming", because, ask=waits and signs.user_cpu is not None)
-        if freed := _frees(signs, progress, exhausted, tuning):
+        little = far and late and (signs.stolen_ratio or 0.0) < tuning.overage_stolen_ratio
+        if not little and (freed := _frees(signs, progress, exhausted, tuning)):
             return _Judgement("reclaiming", freed)
         returns = progress.thrashing and progress.stolen >= freed_enough(signs.high)
         if returns and not refused and not (exhausted and (late or progress.refilled)):
@@ -297,16 +301,14 @@ def _judge(
     return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True, ask=True)
 
 
-def _is_held_up(
-    signs: StallSignals, progress: ReclaimProgress, least: int, tuning: StallTuning
-) -> bool:
-    """Whether usage stays far above memory.high while a task waits nearly all the time, nobody computes
+def _is_held_up(signs: StallSignals, progress: ReclaimProgress, tuning: StallTuning) -> bool:
+    """Of a cgroup far above memory.high, whether a task waits nearly all the time if PSI tells, nobody computes
     and reclaim takes little of what it scans: it does not keep up with what comes back, and the kernel
     delays everybody. Not so where swap moves or dirty pages are written: that takes its time."""
-    far = least >= signs.high * (1 + tuning.overage_ratio)
     in_vain = progress.stolen < progress.scanned * tuning.overage_stolen_ratio
     takes_time = max(progress.swapped, progress.cleaned) >= freed_enough(signs.high)
-    return far and in_vain and progress.blocked and not takes_time and not computes(signs, tuning)
+    waits = progress.blocked or progress.waiting_ratio is None
+    return in_vain and waits and not takes_time and not computes(signs, tuning)
 
 
 def _scans_in_vain(
