@@ -21,7 +21,8 @@ from typing import Any
 from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
 from tests.live.memory.zoo.judge import RUNNING, Result, Watched, result
-from tests.live.memory.zoo.loads import ENDING, SCENES, Load, Scene
+from tests.live.memory.zoo.load import ENDING, Load
+from tests.live.memory.zoo.loads import SCENES, Scene
 from tests.live.memory.zoo.pods import manifest
 
 ROOT = os.environ.get("QOSLET_ZOO_ROOT", "/qosletzoo")
@@ -60,18 +61,17 @@ class Stage:
         self.progress = Path(tempfile.mkdtemp(dir="/run", prefix="zoo-"))
         self.log = (folder / "agent.log").open("w")
         self.unheld: set[str] = set()
-        words = ["run", str(self.manifests), "--keep", "--guard", scene.guard]
-        words += ["--log-format", "json", "--cgroup-driver", scene.driver, *scene.options]
-        self.words = words
-        self.agent = self.begin()
+        self.agent = self.begin(scene.guard)
         self.watcher = subprocess.Popen([program, "watch", self.progress, folder / "watched"])
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "qoslet", *words, "--cgroup-root", ROOT]
 
-    def begin(self) -> subprocess.Popen[bytes]:
+    def begin(self, guard: str) -> subprocess.Popen[bytes]:
         """A new agent."""
-        return subprocess.Popen(self.command(*self.words), stdout=self.log, stderr=self.log)
+        words = ["run", str(self.manifests), "--keep", "--guard", guard, "--log-format", "json"]
+        words += ["--cgroup-driver", self.scene.driver, *self.scene.options]
+        return subprocess.Popen(self.command(*words), stdout=self.log, stderr=self.log)
 
     def states(self) -> dict[str, Any]:
         """``qoslet ps -o json``; empty while no agent answers."""
@@ -106,7 +106,12 @@ class Stage:
             time.sleep(seconds)
             self.agent.kill()
             self.agent.wait(30)
-            self.agent = self.begin()
+            self.agent = self.begin(self.scene.then or self.scene.guard)
+        if self.scene.stopped:
+            time.sleep(1.0)
+            self.agent.send_signal(signal.SIGSTOP)
+            time.sleep(self.scene.stopped)
+            self.agent.send_signal(signal.SIGCONT)
         if self.scene.killed_after:
             until(lambda: bool(self.states()), STARTING_SECONDS)
             # a decision, or an end, may come between two readings
@@ -224,7 +229,8 @@ def play(scene: Scene, program: Path, folder: Path) -> Iterator[Result]:
             if load.name in stage.unheld:
                 row = replace(row, faults=(*row.faults, "memory.high stayed raised"))
             # what the kernel does by itself is there to compare with
-            yield row if scene.guard == "act" else replace(row, faults=())
+            acts = "act" in (scene.guard, scene.then)
+            yield row if acts else replace(row, faults=())
 
 
 def ends_of(document: dict[str, Any], pod: str) -> dict[str, str]:
@@ -284,7 +290,10 @@ def available() -> int:
 def left_over(program: Path, before: int) -> list[str]:
     """What a scene left for the next one to meet, when ``before`` MiB were available at first."""
     for file in Path("/var/tmp").glob("zoo-[0-9]*-*"):
-        file.unlink(missing_ok=True)
+        if file.is_dir():
+            shutil.rmtree(file)
+        else:
+            file.unlink(missing_ok=True)
     root = ROOT.strip("/")
     found = [str(CGROUPS / one) for one in (root, f"{root}.slice") if (CGROUPS / one).exists()]
     for one in Path("/proc").glob("[0-9]*"):

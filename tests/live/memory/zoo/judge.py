@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.live.memory.zoo.loads import Load
+from tests.live.memory.zoo.load import Load
 
 RUNNING, DONE, FAILED = range(3)
 

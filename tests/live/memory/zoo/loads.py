@@ -1,54 +1,13 @@
-"""The zoo: a row a load, with its limit and what an operator expects of it."""
+"""The zoo: a row a load, and the scenes in which they are played."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
-Expected = Literal["finishes", "killed", "ends", "goes on", "untouched", "left alone", "evicted"]
-"""``finishes``: the program reaches its end. ``killed``: the kernel's OOM killer ends it at its
-limit. ``ends``: one of both, by what this kernel charges. ``goes on``: it works to the end of the
-watch. ``untouched``: so it does, and nothing is decided about it. ``left alone``: nothing is decided
-about it, however it gets on. ``evicted``: the pod is evicted for the node's or a QoS cgroup's sake."""
-
-ENDING: Final = ("finishes", "killed", "ends", "evicted")
-"""What is expected of loads that end."""
-STALLED_SECONDS: Final = 3.0
-"""The longest time without a step while usage stands at memory.high below the limit."""
-CROWDED_SECONDS: Final = 8.0
-"""The same with ten stalls at once."""
-
-
-@dataclass(frozen=True)
-class Load:
-    """A pod that runs ``zoo`` with ``words``. Amounts in MiB; 0: none. ``high`` and ``guard`` are
-    annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each.
-    ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start. The last
-    container runs ``sibling`` instead, if there is one."""
-
-    name: str
-    words: tuple[str | int, ...]
-    expected: Expected
-    limit: int = 96
-    request: int = 16
-    high: str = ""
-    guard: str = ""
-    volume: bool = False
-    capable: bool = False
-    containers: int = 1
-    pod_limit: int = 0
-    cpu: str = ""
-    resized: int = 0
-    sibling: tuple[str | int, ...] = ()
-
-    @property
-    def quality(self) -> str:
-        """The pod's QoS class."""
-        if not self.limit and not self.request and not self.pod_limit:
-            return "BestEffort"
-        return "Guaranteed" if self.limit == self.request and not self.pod_limit else "Burstable"
-
+from tests.live.memory.zoo.load import CROWDED_SECONDS, STALLED_SECONDS, Load
+from tests.live.memory.zoo.programs import DISKS, OBJECTS, SERVERS
 
 ANONYMOUS: Final = (
     Load("burst", ("burst", 90), "finishes"),
@@ -190,7 +149,10 @@ HELD: Final = (
     Load("zombies", ("zombies", 1200), "ends", limit=24),
     Load("locks", ("locks", 200, 20), "ends", limit=24),
 )
-PLAIN: Final = (*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL)
+PLAIN: Final = (
+    *(*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL),
+    *(*SERVERS, *DISKS, *OBJECTS),
+)
 """Loads that any variant is tried with, four at a time."""
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
@@ -203,6 +165,8 @@ FIFTY: Final = tuple(
 STALLS: Final = (*TEN[:3], Load("stall-and-quiet", ("hog", 86, 3), "goes on"))
 KILLED_AFTER: Final = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 """Seconds after the start of stalls at which an agent is killed: before, while and after it decides."""
+LATE_SECONDS: Final = 25.0
+"""Seconds for which nobody decides about stalls."""
 
 BESIDE: Final = (
     Load("stall-beside", ("settle", 88, 8), "finishes"),
@@ -248,7 +212,8 @@ class Scene:
     """Loads under one agent with ``options``, ``at_once`` of them; beside ``neighbours``, which run
     all the time. ``swap``: its kind as of ``swaps.swap``, and MiB. ``disk``: a limit of ``io.max`` for
     all pods together on the root's disk; empty: as it is. ``killed_after``: seconds after which the
-    agent is killed and begun again, each from the time before."""
+    agent is killed and begun again, each from the time before, with the guard as ``then`` says. ``stopped``:
+    seconds for which the agent is, from one second after the start."""
 
     name: str
     loads: tuple[Load, ...]
@@ -262,6 +227,8 @@ class Scene:
     driver: str = "cgroupfs"
     guard: str = "act"
     killed_after: tuple[float, ...] = ()
+    then: str = ""
+    stopped: float = 0.0
 
     def only(self, names: Sequence[str]) -> Scene:
         """The same with some of its loads."""
@@ -293,6 +260,12 @@ AGAIN: Final = (
     Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),
     Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
 )
+PRIORITIES: Final = (
+    Load("important", ("hog", 520, 20), "untouched", limit=0, request=0, priority=1000),
+    Load("above-request", ("hog", 520, 20), "evicted", limit=0, request=32),
+    Load("within-request", ("hog", 520, 20), "untouched", limit=0, request=540),
+)
+"""Too much for the node together, and enough without the one that a kubelet would evict."""
 _WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
 _SWAPPER = Load("swap-at-high", ("walker", 110), "untouched", limit=400, request=390, high="80Mi")
 _ON_DISK: Final = (replace(_WALKER, words=("walker", 212)), _SWAPPER)
@@ -359,7 +332,26 @@ SCENES: Final = (
             ("again and again", 4 * CROWDED_SECONDS, (0.8, 2.5, 2.5, 2.5)),
         )
     ),
+    Scene(
+        "agent begins late",
+        (*STALLS, *BESIDE[1:3]),
+        FORMS["1.22"],
+        at_once=6,
+        bound=LATE_SECONDS + 2 * CROWDED_SECONDS,
+        guard="off",
+        then="act",
+        killed_after=(LATE_SECONDS,),
+    ),
+    Scene(
+        "agent stopped",
+        (*STALLS, *BESIDE[1:3]),
+        FORMS["1.22"],
+        at_once=6,
+        bound=LATE_SECONDS + CROWDED_SECONDS,
+        stopped=LATE_SECONDS,
+    ),
     *(Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90) for name, hog in HOGS.items()),
+    Scene("node, by priority", PRIORITIES, NODE, QUIET, at_once=3, seconds=90),
     Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=120),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
     Scene("swap, zram, other loads", _SWAPPED, (*NODE, *SWAPPING), at_once=4, swap=("zram", SWAP)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.live.memory.zoo.loads import Load
+from tests.live.memory.zoo.load import Load
 
 CAPABLE = {"add": ["IPC_LOCK", "SYS_RESOURCE", "NET_ADMIN", "BPF"]}
 """For locked memory, pipes and sockets beyond a user's share, and maps of BPF."""
@@ -17,6 +17,7 @@ def manifest(load: Load, program: str, progress: str) -> str:
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
+        "priority": load.priority,
         "containers": [
             _container(load, f"c{number}", program, progress) for number in range(load.containers)
         ],

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 static struct progress *mine;
-static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel, cycles, held};
+static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel,
+                                            cycles, held, servers, disks, objects};
 
 uint64_t now(void)
 {

@@ -25,7 +25,8 @@ struct load {
     void (*run)(size_t amount, size_t more);
 };
 
-extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[], cycles[], held[];
+extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[], cycles[], held[],
+    servers[], disks[], objects[];
 
 uint64_t now(void);
 void nap(unsigned milliseconds);
