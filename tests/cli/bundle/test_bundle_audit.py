@@ -52,7 +52,7 @@ def text_of(rows: list[dict[str, Any]]) -> bytes:
 
 def test_a_real_bundle() -> None:
     code, found = audited(PROCESSES)
-    assert (code, found["compared"], found["cgroups"]) == (1, 71, 10)
+    assert (code, found["compared"], found["cgroups"]) == (1, 89, 10)
     assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
         ("drift", "oom_score_adj", "-997", "0")
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_real_bundle() -> None:
 
 def test_a_real_kubelets_bundle() -> None:
     code, found = audited(KUBELET_NODE)
-    assert (code, found["compared"], found["cgroups"]) == (1, 119, 18)
+    assert (code, found["compared"], found["cgroups"]) == (1, 145, 18)
     assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
         ("drift", "oom_score_adj", "-997", "0")
     ] * 2  # fmt: skip
@@ -229,7 +229,7 @@ def test_an_audit_reads_a_bundle_from_standard_input() -> None:
         command("audit", "--bundle", "-", "-o", "json"), input=PROCESSES.read_bytes(),
         env=environment(), capture_output=True, check=False, timeout=60,
     )  # fmt: skip
-    assert json.loads(done.stdout)["compared"] == 71
+    assert json.loads(done.stdout)["compared"] == 89
 
 
 def test_a_kept_bundle_is_small_and_private() -> None:
@@ -237,3 +237,18 @@ def test_a_kept_bundle_is_small_and_private() -> None:
         found = unpack(path.read_bytes(), path.name)
         assert path.stat().st_size < 20_000
         assert json.loads(found.parts["bundle.json"])["redacted"] is True
+
+
+def test_what_a_kubelet_was_about_to_do_is_as_in_an_audit_of_its_node(tmp_path: Path) -> None:
+    # of a kubelet 1.36.2 that had just started, with two values changed meanwhile
+    bundle = BUNDLES / "new-kubelet-v1.tar.gz"
+    changed_by_hand = {"pids.max", "cpu.shares"}
+    rows = audited(bundle)[1]["findings"]
+    found = {one["file"]: one["verdict"] for one in rows if one["file"] in changed_by_hand}
+    assert found == dict.fromkeys(changed_by_hand, "pending")
+    about = json.loads(unpack(bundle.read_bytes(), "b").parts["bundle.json"])
+    assert set(about["kubelet"]["ready"]) >= set(about["kubelet"]["older"])
+    older = changed(tmp_path, bundle, bundle_json=json.dumps({**about, "kubelet": None}).encode())
+    rows = audited(older)[1]["findings"]
+    found = {one["file"]: one["verdict"] for one in rows if one["file"] in changed_by_hand}
+    assert found == dict.fromkeys(changed_by_hand, "drift")

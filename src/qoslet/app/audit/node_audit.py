@@ -156,4 +156,6 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
 
     can_ask = args.resources == "spec" and not args.filename
     plan = source.with_containers(inputs.plan(), running)
-    return audit_source(plan, source, mounts, None, allocated if can_ask else None)
+    known = bundle.kubelet_work()
+    work = None if known is None or args.filename else lambda: known
+    return audit_source(plan, source, mounts, None, allocated if can_ask else None, work)

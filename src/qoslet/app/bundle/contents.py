@@ -12,6 +12,7 @@ from qoslet.core.api.schema import encode_json
 from qoslet.core.bundle import parts as part
 from qoslet.core.bundle.allowed import STATE_V2
 from qoslet.core.bundle.fields import Rename, keep, node_fields, pod_fields
+from qoslet.core.bundle.kubelet_state import kubelet_state
 from qoslet.core.bundle.machine_facts import facts_text
 from qoslet.core.bundle.redaction import (
     Pseudonyms,
@@ -25,6 +26,7 @@ from qoslet.core.node.node import Node
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
+    from qoslet.core.audit.kubelet_work import KubeletWork
     from qoslet.core.bundle.rows import CgroupRow, UnitRow
     from qoslet.core.node.machine import Machine
     from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupsResult
@@ -51,6 +53,8 @@ class BundleSource(Struct):
     versions: Mapping[str, Any]
     facts: Machine
     least_oom_score_adj: int | None = None
+    work: KubeletWork | None = None
+    """That of the kubelet which was asked for the pods."""
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -152,6 +156,7 @@ def _about(source: BundleSource, time: str, names: Pseudonyms | None) -> dict[st
         ],
         "unreadFiles": len(unread),
         "leastOomScoreAdj": source.least_oom_score_adj,
+        "kubelet": None if source.work is None else kubelet_state(source.work, names or keep),
     }
 
 

@@ -13,6 +13,7 @@ from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.app.own_tree import keeps_pods
 from qoslet.core.api.manifest import Loaded, Options
+from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
@@ -87,6 +88,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         versions=_versions(node, machine, api_node, kubelet),
         facts=machine,
         least_oom_score_adj=least_oom_score_adj(),
+        work=None if kubelet is None or asked.paths else _work(kubelet),
         missing=missing,
     )
 
@@ -106,6 +108,17 @@ def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) ->
             raise
         missing[PODS] = f"the kubelet: {error.message}"
         return None
+
+
+def _work(kubelet: FoundNode) -> KubeletWork:
+    """What the kubelet was about to do when it was asked."""
+    return KubeletWork(
+        running=kubelet.running,
+        ready=kubelet.ready,
+        is_new=kubelet.is_new,
+        has_changed=kubelet.has_changed,
+        older=kubelet.older,
+    )
 
 
 def _own_flags(flags: Flags, agent: Mapping[str, Any] | None) -> Flags | None:

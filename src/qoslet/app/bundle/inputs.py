@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.core.bundle.kubelet_state import KubeletState
 from qoslet.core.bundle.live import BundledTree
 from qoslet.core.bundle.machine_facts import described, doctor_view, read_facts
 from qoslet.core.bundle.parts import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.api.manifest import Loaded, Options
     from qoslet.core.api.pod import System
+    from qoslet.core.audit.kubelet_work import KubeletWork
     from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
@@ -59,6 +61,7 @@ class _About(Struct):
     api_version: str = msgspec.field(name="apiVersion", default=OWN_API)
     unread: list[_Unread] = []
     least_oom_score_adj: int | None = msgspec.field(name="leastOomScoreAdj", default=None)
+    kubelet: KubeletState | None = None
 
 
 class BundleInputs:
@@ -132,6 +135,11 @@ class BundleInputs:
             {(one.path, one.file): shown(one.error) for one in about.unread},
             about.least_oom_score_adj,
         )
+
+    def kubelet_work(self) -> KubeletWork | None:
+        """What the kubelet of the node was about to do; None where none was asked. Raises BadInput."""
+        state = self._about().kubelet
+        return None if state is None else state.work()
 
     def _about(self) -> _About:
         """What ``bundle.json`` says. Raises BadInput."""
