@@ -257,6 +257,8 @@ def _ask_secure(
         where = (error.filename if isinstance(error, OSError) else None) or process.folder
         message = f"the kubelet's certificate cannot be read: {reason}"
         hint = "run as root, or give --kubelet-ca"
+        if isinstance(error, FileNotFoundError):
+            hint = "a kubelet makes it as it starts: ask again, or give --kubelet-ca"
         answers.unavailable += [Unavailable(page, str(where), message, hint) for page in pages]
         return
     if secure is None:

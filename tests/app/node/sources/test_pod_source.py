@@ -86,8 +86,10 @@ def test_a_kubelet_that_goes_keeps_its_pods(tmp_path: Path) -> None:
         options = of_kubelet(tmp_path, number)
         source = readers("kubelet", options, lambda: None, None)[0]
         assert source.read(frozenset()).complete
-    with pytest.raises(CannotDo, match="certificate cannot be read"):
+    with pytest.raises(CannotDo, match="certificate cannot be read") as raised:
         source.read(frozenset())
+    # root is told nothing of root: the kubelet has not made it yet
+    assert "ask again" in raised.value.hint
 
 
 @pytest.mark.parametrize(

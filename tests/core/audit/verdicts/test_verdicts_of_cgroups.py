@@ -75,6 +75,23 @@ def test_the_cgroup_of_no_pod_is_an_orphan(folder: str, hierarchy: str, driver: 
     assert found.fix is None  # its processes come first
 
 
+@pytest.mark.parametrize(
+    ("names", "verdict"),
+    [(("runc:[2:INIT]",), "pending"), (("runc:[2:INIT]", "sleep"), "orphan")],
+)
+def test_a_pod_that_went_while_it_came_is_pending(
+    folder: str, names: tuple[str, ...], verdict: str
+) -> None:
+    # beside a kubelet 1.36.2, a static pod whose file went a second after it came
+    plan = plan_of(folder, "v1")
+    path = "/kubepods/burstable/pod290103ceaa3fb44ebfd1be2b04b9b985"
+    pids = tuple(range(70, 70 + len(names)))
+    commands = dict(zip(pids, names, strict=True))
+    live = added(added(tree_of(plan), path), f"{path}/c", processes=2, pids=pids, commands=commands)
+    found = sole(plan, live)
+    assert (found.verdict, found.path) == (verdict, path)
+
+
 @pytest.mark.parametrize("level", ["qos", "pod", "container"])
 def test_a_frozen_cgroup_hangs_and_is_left_to_whoever_froze_it(folder: str, level: str) -> None:
     plan = plan_of(folder, "v2", "systemd")

@@ -24,6 +24,9 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CONMON = "crio-conmon-"
 """Scopes of CRI-O's monitors stand beside the containers."""
+_INIT = "runc:["
+"""How runc names a process until it executes that of the container. Source: runc libcontainer/nsenter
+nsexec.c."""
 
 
 class MatchedGroups(Struct, frozen=True):
@@ -181,6 +184,9 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
             message = f"no pod has UID {uid}; it has {what}{below}"
             if planned is not None:
                 message = f"the pod of UID {uid} belongs to {planned}; this has {what}{below}"
+            started = [name.startswith(_INIT) for name in inside.commands.values()]
+            if started and all(started) and not context.is_own:
+                verdict, message = "pending", f"{message}: its runtime is just starting it"
             reset = "the kubelet, when it cleans up, every 2 seconds"
             source = "kubelet pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
             if context.is_own:
