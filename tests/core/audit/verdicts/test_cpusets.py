@@ -4,9 +4,13 @@ on cgroup v1."""
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from qoslet.core.api.pod import Resources
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.repairs import repairs
+from qoslet.core.plan.plan import plan as planned
+from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
 from tests.core.audit.trees import look, plan_of, tree_of, units_of, written
 from tests.core.audit.verdicts.setups import first, sole
@@ -94,3 +98,45 @@ def test_the_set_of_a_reserved_cgroup_is_its_administrators(folder: str) -> None
     path = next(one.path or "" for one in plan.cgroups if "system.slice" in (one.path or ""))
     assert look(plan, written(live, path, "cpuset.cpus", "0")).findings == ()
     assert sole(plan, written(live, path, "memory.max", "4096")).verdict == "drift"
+
+
+@pytest.mark.parametrize(("cpus", "verdict"), [("1", "stale"), ("1-2", "drift")])
+def test_exclusive_cpus_of_a_policy_of_before_are_stale(
+    folder: str, cpus: str, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2: after policy static one container kept its own, the others have all again
+    given = plan_of(folder, "v1")
+    whole = {"cpu": parse("1"), "memory": parse("1Gi")}
+    pod = next(one.pod for one in given.pods if one.qos == "Guaranteed")
+    made = [replace(one, resources=Resources(whole, whole)) for one in pod.containers]
+    others = [one.pod for one in given.pods if one.pod is not pod]
+    plan = planned([*others, replace(pod, containers=tuple(made))], given.node)
+    live = with_sets(plan)
+    rows = [one for one in plan.cgroups if one.level == "container" and one.pod is not None]
+    path = next(one.path or "" for one in rows if one.pod.uid == pod.uid)  # type: ignore[union-attr]
+    found = sole(plan, written(live, path, "cpuset.cpus", cpus))
+    assert (found.verdict, found.file, found.found) == (verdict, "cpuset.cpus", cpus)
+
+
+@pytest.mark.parametrize(("before", "now"), [("none", "static"), ("static", "none")])
+def test_the_quota_of_exclusive_cpus_is_that_of_another_policy(
+    folder: str, before: str, now: str
+) -> None:
+    given = plan_of(folder, "v2")
+    whole = {"cpu": parse("1"), "memory": parse("1Gi")}
+    pod = next(one.pod for one in given.pods if one.qos == "Guaranteed")
+    made = [replace(one, resources=Resources(whole, whole)) for one in pod.containers]
+    pods = [replace(pod, containers=tuple(made))]
+
+    def under(policy: str) -> Plan:
+        kubelet = replace(given.node.kubelet, cpu_manager_policy=policy)
+        return planned(pods, replace(given.node, kubelet=kubelet))
+
+    plan, live = under(now), tree_of(under(now))
+    for cgroup in under(before).cgroups:
+        for one in cgroup.settings:
+            if one.file == "cpu.max" and cgroup.path:
+                live = written(live, cgroup.path, "cpu.max", one.applied)
+    found = [one for one in look(plan, live).findings if one.file == "cpu.max"]
+    assert {one.verdict for one in found} == {"stale"}
+    assert any(f"cpuManagerPolicy {before}" in one.message for one in found) or before == "static"

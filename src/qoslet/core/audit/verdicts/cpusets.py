@@ -12,6 +12,8 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import released
+from qoslet.core.quantity import ZERO
+from qoslet.core.resources.cgroup_tree import Cgroup
 
 UNCLEARED = "the kernel takes no set away while processes run: restart the pod"
 
@@ -36,9 +38,11 @@ class Cpusets:
                 return above.values[file]
         return known
 
-    def may_be_left(self, live: LiveCgroup, file: str) -> bool:
-        """Whether a policy of before may have given a container its set: those that were made earlier
-        have one, too."""
+    def may_be_left(self, cgroup: Cgroup, live: LiveCgroup, file: str) -> bool:
+        """Whether a policy of before may have given a container its set: it has as many CPUs as it asks
+        for alone, or those that were made earlier have one, too."""
+        if file == "cpuset.cpus" and _is_exclusive(cgroup, live.values[file]):
+            return True
         if file not in self._first:
             self._first[file] = min(self._without(file), default=None)
         first = self._first[file]
@@ -54,3 +58,20 @@ class Cpusets:
             if live.values[file] in ("", self.fresh(live, file)):
                 found.append(live.identity)
         return found
+
+
+def _is_exclusive(cgroup: Cgroup, cpus: str) -> bool:
+    """Whether the static CPU manager gives a container so many CPUs. Source: kubelet
+    cm/cpumanager policy_static.go guaranteedCPUs."""
+    if cgroup.container is None:
+        return False
+    resources = cgroup.container.resources
+    asked = resources.requests.get("cpu", ZERO)
+    is_whole = asked.milli > 0 and asked.milli % 1000 == 0
+    return is_whole and asked == resources.limits.get("cpu") and _count(cpus) * 1000 == asked.milli
+
+
+def _count(numbers: str) -> int:
+    """How many are in a list of the kernel's, such as 0-2,5."""
+    ranges = (part.partition("-") for part in numbers.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)

@@ -25,6 +25,7 @@ _DEFAULTS: dict[str, object] = {
     "pod_pids_limit": -1,
     "cpu_cfs_quota": True,
     "cpu_cfs_quota_period_us": 100_000,
+    "cpu_manager_policy": "none",
     "swap_behavior": "NoSwap",
     "single_process_oom_kill": False,
     "memory_throttling_factor": 0.9,
@@ -69,6 +70,8 @@ def other_configurations(
                 told = f"cpuCFSQuotaPeriod {period / 1000:g}ms"
                 other = _other(node, told, files, cpu_cfs_quota_period_us=period)
                 yield replace(other, keeps_limits=True)
+        policy = "none" if kubelet.cpu_manager_policy == "static" else "static"
+        yield _other(node, f"cpuManagerPolicy {policy}", files, cpu_manager_policy=policy)
     elif file == "memory.swap.max":
         for behavior in {"NoSwap", "LimitedSwap"} - {kubelet.swap_behavior or "NoSwap"}:
             yield _other(node, f"swapBehavior {behavior}", (file,), swap_behavior=behavior)

@@ -210,7 +210,7 @@ class Values:
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
         """Whether no configuration of before leaves such a value."""
         if file in CPUSETS and cgroup.container is not None:
-            return not self._cpusets.may_be_left(live, file)
+            return not self._cpusets.may_be_left(cgroup, live, file)
         return self._earlier.contradicts(cgroup, file, live.values[file])
 
     def _about(
