@@ -305,3 +305,46 @@ def test_the_only_value_of_a_node_tells_of_a_default(
     found = without_kubelet_work(report, KubeletWork(older=frozenset([uid]))).findings
     values = [one for one in found if one.file == "memory.high"]
     assert [one.verdict for one in values] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("is_new", "verdicts"), [(True, {"pending"}), (False, {"missing", "foreign"})]
+)
+def test_a_new_kubelet_starts_pods_again_whose_cgroups_it_does_not_find(
+    tmp_path: Path, is_new: bool, verdicts: set[str]
+) -> None:
+    # beside a kubelet 1.36.2 in its first seconds with another cgroupRoot
+    plan = plan_of(str(tmp_path), "v1", "cgroupfs", "1.36")
+    live = tree_of(plan)
+    pods = [one for one in plan.cgroups if one.level == "pod" and one.path]
+    gone, other = pods[0].path or "", pods[1].path or ""
+    is_left = {path: not f"{path}/".startswith(f"{gone}/") for path in live.cgroups}
+    cgroups = {path: one for path, one in live.cgroups.items() if is_left[path]}
+    again = f"{other}/{'ab' * 32}"
+    cgroups[again] = replace(live.cgroups[gone], path=again, identity=999)
+    report = look(plan, replace(live, cgroups=cgroups))
+    after = without_kubelet_work(report, KubeletWork(is_new=is_new))
+    assert {one.verdict for one in after.findings} == verdicts
+
+
+@pytest.mark.parametrize(("is_new", "verdict"), [(True, "pending"), (False, "drift")])
+def test_a_new_kubelets_cpu_manager_gives_containers_their_cpus(
+    tmp_path: Path, is_new: bool, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2 that was started again with cpuManagerPolicy static
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    kubelet = replace(plan.node.kubelet, cpu_manager_policy="static")
+    plan = planned([one.pod for one in plan.pods], replace(plan.node, kubelet=kubelet))
+    live = tree_of(plan)
+    path = next(
+        one.path or ""
+        for one in plan.cgroups
+        if one.level == "container" and any(s.file == "cpuset.cpus" for s in one.settings)
+    )
+    values = {**live.cgroups[path].values, "cpuset.cpus": ""}
+    changed = replace(live.cgroups[path], values=values)
+    report = look(plan, replace(live, cgroups={**live.cgroups, path: changed}))
+    found = [one for one in report.findings if one.path == path]
+    assert [one.file for one in found] == ["cpuset.cpus"]
+    after = without_kubelet_work(replace(report, findings=tuple(found)), KubeletWork(is_new=is_new))
+    assert [one.verdict for one in after.findings] == [verdict]

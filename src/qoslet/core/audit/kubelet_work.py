@@ -4,7 +4,8 @@ after its start.
 Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; kubelet.go
 SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
 qos_container_manager_linux.go UpdateCgroups, which counts active pods, and setHugePagesUnbounded, which
-takes away the limits of kubepods that a start has written. Some seconds after the kubelet answers: Start
+takes away the limits of kubepods that a start has written; kubelet.go SyncPod, which ends a pod that runs
+without its cgroup; cm/cpumanager cpu_manager.go reconcileState. Some seconds after the kubelet answers: Start
 there, which makes the QoS cgroups, and cm/node_container_manager_linux.go enforceNodeAllocatableCgroups.
 """
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.audit import pending
 from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.core.audit.verdicts.groups import is_container
 from qoslet.core.cgroup.names import SLICE
 
 _SUMS = (
@@ -27,9 +29,11 @@ _SUMS = (
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
 _PROTECTION = ("memory.min", "memory.low")
+_CPUSETS = ("cpuset.cpus", "cpuset.mems")
 _STARTED = "the kubelet has just started and updates it within a minute"
 _READING = "the kubelet has just started and may not have read all its pods"
 _MAKING = "the kubelet has just started and makes it within seconds"
+_REPLACING = "the kubelet has just started and starts pods again whose cgroups it does not find"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
@@ -73,6 +77,8 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
             findings.append(_pending(one, _READING))
         elif work.is_new and one.pod is None and _is_to_be_made(one):
             findings.append(_pending(one, _MAKING))
+        elif work.is_new and one.pod is not None and _is_replaced(one):
+            findings.append(_pending(one, _REPLACING))
         elif one.verdict in _OFF and (why := _to_come(one, changed)):
             findings.append(_pending(one, why))
         elif work.lacks_pods and _is_whole(one):
@@ -95,7 +101,9 @@ def _to_come(one: Finding, work: KubeletWork) -> str:
     summed = is_sum(leaf, file) and (leaf != "kubepods" or file in _PROTECTION)
     if summed and work.has_changed:
         return _CHANGED
-    is_planned = one.rule is not None and one.pod is None
+    # its CPU manager gives containers their CPUs each cpuManagerReconcilePeriod
+    is_given = file in _CPUSETS and one.container is not None
+    is_planned = one.rule is not None and (one.pod is None or is_given)
     if work.is_new and (summed or (is_planned and leaf not in ("burstable", "besteffort"))):
         return _STARTED
     return _UNKNOWN if summed and work.lacks_pods else ""
@@ -113,6 +121,12 @@ def _is_whole(one: Finding) -> bool:
 def _is_to_be_made(one: Finding) -> bool:
     """Whether it is about a cgroup that is not there, or controllers that come with the first pod in it."""
     return one.verdict == "controller" or (one.verdict == "missing" and _is_whole(one))
+
+
+def _is_replaced(one: Finding) -> bool:
+    """Whether it is about a cgroup of a pod that is not there, or a container's that no status names."""
+    made = one.verdict == "foreign" and is_container(one.path.rpartition("/")[2])
+    return _is_whole(one) and (one.verdict == "missing" or made)
 
 
 def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:

@@ -30,13 +30,17 @@ class Cpusets:
         which has one, as a new cgroup of v1 is given it. On v2 a cgroup without one has as many, but the
         kernel takes no set away while processes run. None where it is not known."""
         known = released(file, self._context.node.hierarchy)
-        path = live.path if file in CPUSETS and live.values.get(file) else ""
+        path = live.path
+        if file not in CPUSETS or not live.values.get(file):
+            return known
         while path:
             path = path.rpartition("/")[0]
             above = self._context.live.cgroups.get(path or "/")
             if above is not None and above.values.get(file):
                 return above.values[file]
-        return known
+        every = self._context.node.host.cpus
+        is_whole = file == "cpuset.cpus" and live.values[file] == every
+        return every if is_whole else known
 
     def may_be_left(self, cgroup: Cgroup, live: LiveCgroup, file: str) -> bool:
         """Whether a policy of before may have given a container its set: it has as many CPUs as it asks

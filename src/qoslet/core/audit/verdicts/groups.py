@@ -120,7 +120,7 @@ def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[s
     """The cgroup that is the sandbox: named as a runtime names containers, with a process, with
     the planned values, made first."""
     live = context.live.cgroups
-    named = [path for path in paths if _is_container(path.rpartition("/")[2])]
+    named = [path for path in paths if is_container(path.rpartition("/")[2])]
 
     def order(path: str) -> tuple[bool, int, int]:
         group = live[path]
@@ -131,7 +131,7 @@ def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[s
     return min(named, key=order, default=None)
 
 
-def _is_container(leaf: str) -> bool:
+def is_container(leaf: str) -> bool:
     """Whether a cgroup has the name of a runtime's container: its ID of hexadecimal digits."""
     identity = leaf.removesuffix(".scope").rpartition("-")[2]
     return len(identity) >= 12 and all(letter in "0123456789abcdef" for letter in identity)
@@ -245,7 +245,7 @@ def _below(context: AuditContext, path: str) -> _Inside:
 def _ending(context: AuditContext, path: str) -> str:
     """How to end the processes of a cgroup that is not to be there."""
     leaf = path.rpartition("/")[2]
-    if _unit(context, path) and leaf.endswith((".scope", ".service")) and not _is_container(leaf):
+    if _unit(context, path) and leaf.endswith((".scope", ".service")) and not is_container(leaf):
         return f"systemctl status {leaf} says who started it, systemctl stop {leaf} ends it"
     return "end its processes through whatever started them; then remove it"
 
