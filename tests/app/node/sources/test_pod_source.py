@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,36 @@ def test_the_kubelet_is_asked_for_its_pods_and_nothing_else(tmp_path: Path) -> N
     assert (found.source, found.pods, found.complete, found.reason) == ("kubelet", page, True, "")
     assert found.place == f"http://127.0.0.1:{number}/pods"
     assert [path for path, _ in asked] == ["/pods"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cgroup", "complete"),
+    [
+        (5, "/kubepods/burstable/pod{uid}/ab", False),
+        (5, "/kubepods.slice/kubepods-pod{unit}.slice/cri-containerd-ab.scope", False),
+        (5, "/qoslet/burstable/pod{uid}/ab", True),
+        (5000, "/kubepods/burstable/pod{uid}/ab", True),
+    ],
+)
+def test_an_agent_that_starts_with_the_kubelet_loses_no_pod_that_runs(
+    tmp_path: Path, seconds: int, cgroup: str, complete: bool
+) -> None:
+    """It knows none yet whose values it may have to keep."""
+    uid = UIDS["uid-b"]
+    folder = tmp_path / "proc" / "99"
+    folder.mkdir(parents=True)
+    (folder / "cgroup").write_text(f"0::{cgroup.format(uid=uid, unit=uid.replace('-', '_'))}\n")
+    with kubelet_port({"/pods": running("a")}) as (number, _):
+        options = of_kubelet(tmp_path, number)
+        uptime = float(Path("/proc/uptime").read_text().split()[0]) - seconds
+        fields = ["0"] * 19 + [str(int(uptime * os.sysconf("SC_CLK_TCK")))]
+        (tmp_path / "proc" / "812" / "stat").write_text(f"812 (kubelet) {' '.join(fields)}\n")
+        source = PreferredPods(readers("kubelet", options, lambda: None, None))
+        for _ in range(2):
+            found = source.poll()
+            assert (found.complete, found.is_settling) == (complete, not complete)
+            source.refresh()
+    assert ("just started" in found.reason) == (not complete)
 
 
 def test_a_kubelet_that_forgot_a_pod_that_runs_is_not_believed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from qoslet.app.node.sources.reader import Seen, lacks_ids, uids_of
 from qoslet.errors import CannotDo
 from qoslet.host.kubelet.configuration import Configuration, configuration
 from qoslet.host.kubelet.processes import KubeletProcess, age_seconds
-from qoslet.host.kubelet.running_pods import pods_with_processes
+from qoslet.host.kubelet.running_pods import pods_of_kubelets, pods_with_processes
 
 if TYPE_CHECKING:
     from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
@@ -75,14 +75,18 @@ class KubeletReader:
             where = refusal.where if refusal else ""
             raise CannotDo(message, where=where, hint=refusal.hint if refusal else "")
         pods = answers.pods
+        age = age_seconds(process)
+        is_young = age is not None and age < QOS_UPDATE_SECONDS
+        if is_young:
+            # an agent that has just started knows no pod whose values it may have to keep
+            known |= pods_of_kubelets(self._options.root)
         missing = known - uids_of(pods)
         running = pods_with_processes(missing, self._options.root)
         if lacks_ids(pods):
             runtime = kubelet_runtime(process, kubelet_fields(read, answers))
             pods = completed(pods, runtime)
             running |= frozenset(one.uid for one in runtime.sandboxes)
-        age = age_seconds(process)
-        is_new = age is not None and age < QOS_UPDATE_SECONDS and bool(missing)
+        is_new = is_young and bool(missing)
         note = "the kubelet has just started and may not know all pods yet" if is_new else ""
         place = answers.places["/pods"]
         return Seen(
