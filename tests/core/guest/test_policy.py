@@ -59,10 +59,14 @@ def test_a_document_says_everything_and_flags_stand_over_it() -> None:
         ({"memoryThrottlingFactor": 2}, "p: memoryThrottlingFactor", "2.0"),
         ({"evict": "node"}, "p: evict", "node"),
         ({"evictCriticalPods": [7]}, "p: evictCriticalPods[0]", "str"),
+        ({"evictCriticalPods": ["kube-system/dns", "dns"]}, "p: evictCriticalPods[1]", "dns"),
+        ({"evictCriticalPods": ["kube-system/"]}, "p: evictCriticalPods[0]", "kube-system/"),
         ({"namespaces": []}, "p: namespaces", "no namespace"),
         ({"namespaces": ["shop", "Shop/web"]}, "p: namespaces[1]", "Shop/web"),
         ({"modes": "watch"}, "p", "modes"),
-        ({"kind": "Policy"}, "p: kind", "Policy"),
+        ({"kind": "Policy"}, "p: kind", "is Policy, must be AgentPolicy"),
+        ({"apiVersion": "qoslet/v9"}, "p: apiVersion", "is qoslet/v9, must be qoslet/v1"),
+        ({"kind": None}, "p: kind", "must be AgentPolicy"),
     ],
 )
 def test_a_fault_names_its_field(wrong: dict[str, Any], where: str, message: str) -> None:
@@ -71,6 +75,14 @@ def test_a_fault_names_its_field(wrong: dict[str, Any], where: str, message: str
     assert caught.value.where == where
     assert message in caught.value.message
     assert caught.value.hint
+
+
+def test_the_hint_names_every_field() -> None:
+    with pytest.raises(BadInput) as caught:
+        policy_of({**DOCUMENT, "modes": "watch"}, "p")
+    assert {"memoryThrottlingFactor", "evictCriticalPods", "nodeCondition"} <= set(
+        caught.value.hint.replace(",", "").split()
+    )
 
 
 def test_what_is_no_object_is_refused() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.api.container_resources import is_label
+from qoslet.core.api.container_resources import is_label, is_subdomain
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.guest.policy import ENDS, GUEST_MODES, NAMEABLE, Ends, GuestMode, GuestPolicy
 from qoslet.core.versions.kubernetes import MEMORY_QOS_VARIANTS
@@ -47,6 +47,10 @@ def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> Gu
     """The policy of a decoded document, under what flags say. Raises BadInput with the field."""
     if not isinstance(document, Mapping):
         raise BadInput("must be an object", where=where, hint=_HINT)
+    for field, wanted in _HEAD.items():
+        if document.get(field) != wanted:
+            found = shown(str(document.get(field) or "missing"), 100)
+            raise BadInput(f"is {found}, must be {wanted}", where=f"{where}: {field}", hint=_HINT)
     try:
         read = msgspec.convert(document, _Document)
     except msgspec.ValidationError as error:
@@ -63,14 +67,15 @@ def policy_of(document: object, where: str, flags: PolicyFlags = NO_FLAGS) -> Gu
         memory_qos=_variant(read.memory_qos, f"{where}: memoryQos"),
         throttling_factor=_factor(read.memory_throttling_factor, where),
         ends=_one_of(read.evict, ENDS, f"{where}: evict"),
-        named=frozenset(read.evict_critical_pods),
+        named=_pods(read.evict_critical_pods, f"{where}: evictCriticalPods"),
         namespaces=_namespaces(read.namespaces, f"{where}: namespaces"),
         node_condition=read.node_condition,
     )
     return with_flags(policy, flags)
 
 
-_HINT = "apiVersion: qoslet/v1, kind: AgentPolicy, mode, files, memoryQos, evict, namespaces"
+_HEAD = {"apiVersion": "qoslet/v1", "kind": "AgentPolicy"}
+_HINT = f"fields: {', '.join(one.encode_name for one in msgspec.structs.fields(_Document))}"
 
 
 def with_flags(policy: GuestPolicy, flags: PolicyFlags) -> GuestPolicy:
@@ -100,6 +105,16 @@ def _namespaces(names: list[str] | None, where: str) -> frozenset[str] | None:
         if not is_label(name):
             place, message = f"{where}[{number}]", f"{shown(name)} is not the name of a namespace"
             raise BadInput(message, where=place, hint="lower-case letters, digits and -")
+    return frozenset(names)
+
+
+def _pods(names: list[str], where: str) -> frozenset[str]:
+    """Pods as NAMESPACE/NAME: another form would name none."""
+    for number, name in enumerate(names):
+        namespace, _, pod = name.partition("/")
+        if not (is_label(namespace) and is_subdomain(pod)):
+            message = f"{shown(name)} is not the name of a pod"
+            raise BadInput(message, where=f"{where}[{number}]", hint="NAMESPACE/NAME")
     return frozenset(names)
 
 
