@@ -53,7 +53,9 @@ class ClusterAgents(Struct, frozen=True):
         """What a command prints in the agent ``pod`` of a node; ``given`` is its standard input."""
         stdin = () if given is None else ("--stdin",)
         words = ("exec", pod, "--container=agent", *stdin, "--", *words)
-        return self._kubectl(node, *words, given=given)
+        # of a container that does not run, the log says why
+        hint = f"kubectl --namespace={self.namespace} logs {pod}"
+        return self._kubectl(node, *words, given=given, hint=hint)
 
     def each(
         self, nodes: Collection[str], ask: Callable[[str], T], jobs: int, progress: Progress
@@ -78,9 +80,9 @@ class ClusterAgents(Struct, frozen=True):
         message = f"no agent runs on a node of this name in the namespace {self.namespace}"
         return CannotDo(message, where=f"node/{node}", hint=hint)
 
-    def _kubectl(self, node: str, *words: str, given: bytes | None = None) -> bytes:
+    def _kubectl(self, node: str, *words: str, given: bytes | None = None, hint: str = "") -> bytes:
         where, namespace = f"node/{node}" if node else "nodes", f"--namespace={self.namespace}"
-        return kubectl(self.access, namespace, *words, where=where, given=given)
+        return kubectl(self.access, namespace, *words, where=where, given=given, hint=hint)
 
 
 def check_node_name(name: str) -> None:

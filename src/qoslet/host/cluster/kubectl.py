@@ -16,10 +16,14 @@ _REMOTE_FAILED = "command terminated with exit code"
 
 
 def kubectl(
-    access: ClusterAccess, *arguments: str, where: str, given: bytes | None = None
+    access: ClusterAccess,
+    *arguments: str,
+    where: str,
+    given: bytes | None = None,
+    hint: str = "",
 ) -> bytes:
     """What kubectl prints for ``arguments``, with ``given`` as standard input. Raises CannotDo where it
-    lacks, fails, or takes more than two minutes."""
+    lacks, fails, or takes more than two minutes; with ``hint`` where no command in a container did."""
     program = which("kubectl")
     if program is None:
         hint = "install it, or use a file of qoslet bundle with --bundle"
@@ -38,8 +42,9 @@ def kubectl(
         if len(lines) > 1 and lines[-1].startswith(_REMOTE_FAILED):
             # the line before it is what the command in the container said
             del lines[-1]
+            hint = ""
         said = shown(lines[-1], 300) if lines else f"exit code {done.returncode}"
-        raise CannotDo(f"kubectl: {said}", where=where)
+        raise CannotDo(f"kubectl: {said}", where=where, hint=hint)
     return done.stdout
 
 
