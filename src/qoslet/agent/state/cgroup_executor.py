@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.agent.state.cgroup_changes import CgroupChanges
 from qoslet.agent.state.ownership import Ownership
 from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.cgroup.names import is_at_or_below
@@ -124,7 +125,7 @@ class CgroupExecutor:
         self._observed: Observed | None = None
         self._changed: set[str] = set()
         self._unsettled = UnsettledWrites()
-        self._identities: dict[str, int] = {}
+        self._changes = CgroupChanges()
         self._files: set[str] = set()
 
     def watch(self, groups: Iterable[Cgroup]) -> None:
@@ -161,14 +162,12 @@ class CgroupExecutor:
             seen = self.observer.read_cgroup(path)
         if by_runtime:
             return seen
-        known = self._identities.pop(path, None)
-        if seen is not None:
-            self._identities[path] = seen.identity
-        if known is not None and seen is None:
+        change = self._changes.see(path, seen.identity if seen else None, self.is_owned)
+        if change == "deleted":
             deleted = "cgroup was deleted by another process"
             what = "systemd ended the scope" if path.endswith(".scope") else deleted
             self.notes.append(f"{path}: {what}; recreating it")
-        elif known is not None and seen is not None and known != seen.identity:
+        elif change == "recreated" and seen is not None:
             self.notes.append(
                 f"{path}: cgroup was recreated by another process; rewriting its values"
             )
@@ -178,7 +177,7 @@ class CgroupExecutor:
 
     def is_unchanged(self, path: str) -> bool:
         """Whether a cgroup is the one that was read last."""
-        known = self._identities.get(path)
+        known = self._changes.inode(path)
         return known is not None and known == self.observer.identity(path)
 
     def _adopt_replaced(self, path: str, identity: int) -> None:
@@ -224,7 +223,7 @@ class CgroupExecutor:
             if path is None:
                 continue
             # an absent cgroup has none below it
-            if path not in self._identities and path.rpartition("/")[0] in absent:
+            if path not in self._changes and path.rpartition("/")[0] in absent:
                 continue
             there = self.read(path, by_runtime=group.by_runtime)
             if there is None:
@@ -363,8 +362,11 @@ class CgroupExecutor:
         """Cgroups that were created or removed are others than those known."""
         for one in outcomes:
             if one.error is None and one.step.kind in ("create", "remove"):
-                self._identities.pop(one.step.path, None)
+                self._changes.forget(one.step.path)
                 self._changed.add(one.step.path)
+                made = self.journal.ledger.cgroups.get(one.step.path)
+                if one.step.kind == "create" and made is not None:
+                    self._changes.made(one.step.path, made[1])
 
     def poll_pending(self) -> list[Outcome]:
         """What came of steps that were pending."""
