@@ -138,8 +138,7 @@ def track_sample(
     changed, a counter went back, or nobody looked for too long. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
     last progress the kernel was asked to reclaim, and freed nothing."""
     samples = track.samples
-    last = samples[-1] if samples else None
-    at = sample.at
+    last, at = samples[-1] if samples else None, sample.at
     if last is None or not _goes_on(last, sample, tuning):
         return StallTracker((sample,), progress_at=at, freed_at=at, verdict=_calm(at))
     if at - last.at <= 0:
