@@ -20,6 +20,7 @@ from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, GUEST, GUESTS, ReadBack, record_done
 from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.errors import CannotDo
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory
 from qoslet.host.state.resume import verb_of
 
@@ -67,6 +68,10 @@ def repair(look: Look, choose: Choose, *, dry_run: bool) -> Repaired:
     place, verb = _place(audited.plan)
     if dry_run or not todo.paths:
         return Repaired(place.root, audited, report, left=todo.left, commands=todo.commands)
+    if place.root == "/":
+        # a journal is of a cgroup below it, and so is what release restores
+        message = "cgroupsPerQOS is false: pods have no cgroup of their own to repair values in"
+        raise CannotDo(message, hint="run the lines that --fix --dry-run shows")
     outcomes, waiting = list[Outcome](), list[str]()
     with owned_tree.tree(place, write=True, verb=verb) as tree:
         notes = tuple(tree.notes)

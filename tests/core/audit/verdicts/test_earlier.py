@@ -253,3 +253,22 @@ def test_what_no_earlier_configuration_has_written_is_drift(
     assert {one.path for one in report if one.verdict == "drift"} == set(rows[1:3])
     told = {one.path for one in look(now, live).findings if "cpuCFSQuota true" in one.message}
     assert rows[0] in told
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(0, "stale"), (4096, "drift")])
+def test_protection_that_no_policy_gives_is_drift(folder: str, more: int, verdict: str) -> None:
+    # beside a kubelet 1.36.2 with Memory QoS and memoryReservationPolicy None
+    given = plan_of(folder, "v2", memory_qos="1.36")
+    now, then = under(given, {}), under(given, {"memory_reservation_policy": "TieredReservation"})
+    live = tree_of(now)
+    rows = [
+        (one.path or "", s)
+        for one in then.cgroups
+        if one.pod is not None and one.level == "container"
+        for s in one.settings
+        if s.file in ("memory.min", "memory.low") and s.applied != "0"
+    ]
+    path, setting = rows[0]
+    live = written(live, path, setting.file, str(int(setting.applied) + more))
+    found = next(one for one in look(now, live).findings if one.file == setting.file)
+    assert (found.verdict, found.path) == (verdict, path)

@@ -29,6 +29,7 @@ _LEAST_IN_A_ROW = 3
 have it that were created later, where the oldest one alone differs."""
 
 _QUOTAS = ("cpu.max", "cpu.cfs_quota_us")
+_PROTECTION = ("memory.min", "memory.low")
 
 
 class _Row(Struct, frozen=True):
@@ -74,7 +75,12 @@ class EarlierConfiguration:
 
     def contradicts(self, cgroup: Cgroup, file: str, found: str) -> bool:
         """Whether no limit was left: there is none in what was found, or the pod has one which the present
-        configuration does not write, and an earlier one would have left with another value."""
+        configuration does not write, and an earlier one would have left with another value. Nor was the
+        protection of a planned file, where no policy gives so much."""
+        if self._context.is_own:
+            return False
+        if file in _PROTECTION:
+            return next(self._of(cgroup, file), None) is None
         if file not in _QUOTAS or _is_unlimited(found):
             return file in _QUOTAS
         told = next(self._of(cgroup, file), None)

@@ -211,7 +211,9 @@ class Values:
         """Whether no configuration of before leaves such a value."""
         if file in CPUSETS and cgroup.container is not None:
             return not self._cpusets.may_be_left(cgroup, live, file)
-        return self._earlier.contradicts(cgroup, file, live.values[file])
+        # without Memory QoS nothing tells how much it gave
+        is_told = not file.startswith("memory.")
+        return is_told and self._earlier.contradicts(cgroup, file, live.values[file])
 
     def _about(
         self,
