@@ -69,32 +69,38 @@ class _PodList(Struct):
 
 def restarting(pods: bytes, containers: Iterable[RuntimeContainer]) -> frozenset[str]:
     """UIDs of the pods of a PodList whose statuses say that a container runs which the runtime no
-    longer runs: their kubelet starts it again. None where the list cannot be read."""
+    longer runs, or do not name one that it runs: their kubelet starts it again. Empty where the list
+    cannot be read."""
     try:
         found = msgspec.json.decode(pods, type=_PodList)
     except msgspec.DecodeError:
         return frozenset()
-    running = {one.id for one in containers if one.running}
+    running: dict[str, set[str]] = {}
+    for one in containers:
+        if one.running:
+            running.setdefault(one.uid, set()).add(one.id)
+    every = set[str]().union(*running.values())
     return frozenset(
         pod.metadata.uid
         for pod in found.items or ()
-        if pod.metadata is not None and pod.status is not None and not _named(pod.status) <= running
+        if pod.metadata is not None
+        and pod.status is not None
+        and not _agree(pod.status, running.get(pod.metadata.uid, set()), every)
     )
 
 
-def _named(status: _Status) -> set[str]:
-    """The IDs of the containers that run by a status."""
+def _agree(status: _Status, running: set[str], every: set[str]) -> bool:
+    """Whether a status names the containers of its pod that run, and says of none that it does but of
+    those of ``every`` pod."""
     lists = (
         status.containerStatuses,
         status.initContainerStatuses,
         status.ephemeralContainerStatuses,
     )
-    return {
-        one.containerID.rpartition("/")[2]
-        for rows in lists
-        for one in rows or ()
-        if one.containerID and one.state is not None and one.state.running is not None
-    }
+    rows = [one for some in lists for one in some or () if one.containerID]
+    named = {str(one.containerID).rpartition("/")[2]: one.state for one in rows}
+    told = {id for id, state in named.items() if state is not None and state.running is not None}
+    return told <= every and running <= named.keys()
 
 
 def with_container_ids(
