@@ -85,7 +85,7 @@ class Source:
         self.status = SourceStatus("kubelet", "https://node:10250/pods")
         self.policy = PROTECT
         self.wrong = ""
-        self.refreshes = 0
+        self.refreshes = self.reads = 0
         self.latest: Sequence[Pod] | None = None
         """The pods that are known once they are asked for again."""
         self.allocated: Plan | None = None
@@ -100,7 +100,8 @@ class Source:
         if self.latest is not None:
             self.want(*self.latest)
 
-    def current(self) -> NodeView:
+    def current(self, *, asks: bool = True) -> NodeView:
+        self.reads += asks
         if self.wrong:
             raise CannotDo(self.wrong)
         return NodeView(self.plan, self.policy, self.status, allocated=self.allocated)

@@ -112,6 +112,22 @@ def test_looks_at_everything_wait_for_a_stall(tmp_path: Path) -> None:
     assert node.world.kernel.read(APP, "memory.low") == str(128 * MIB)
 
 
+def test_a_slow_kubelet_is_not_asked_while_a_container_may_stall(tmp_path: Path) -> None:
+    node = Stalled(tmp_path, GUARD)
+    source, agent = node.beside.source, node.beside.agent
+    node.time(11, held=100)
+    node.time(0.25)
+    assert node.is_urgent()
+    reads, source.policy = source.reads, replace(GUARD, ends="container")
+    node.time(1)
+    assert source.reads == reads
+    assert agent.view is not None
+    assert agent.view.policy == source.policy, "the policy asks nobody"
+    node.time(20, held=100)
+    assert not node.is_urgent()
+    assert source.reads > reads
+
+
 def test_what_was_raised_is_given_back_from_any_moment(tmp_path: Path) -> None:
     node = Stalled(tmp_path, GUARD)
     node.time(4)

@@ -64,7 +64,7 @@ class Pods:
         version = self.reading.version + 1
         self.reading = replace(self.reading, version=version, pods=pods, **more)
 
-    def poll(self) -> PodsReading:
+    def poll(self, *, asks: bool = True) -> PodsReading:
         if self.wrong:
             raise CannotDo(self.wrong)
         return self.reading

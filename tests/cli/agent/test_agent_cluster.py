@@ -81,8 +81,10 @@ def test_each_node_is_a_line_and_who_does_not_answer_is_said(tmp_path: Path) -> 
     assert done.stdout.splitlines()[-1] == "2 nodes: 12 values held, 1 findings, 0 errors"
     assert done.stderr.splitlines() == [
         "qoslet: node/n3: its agent answers with another document",
-        "qoslet: node/n4: kubectl: error: unable to upgrade connection: container not found"
-        " (kubectl --namespace=qoslet logs agent-4)",
+        (
+            "qoslet: node/n4: kubectl: error: unable to upgrade connection: container not found"
+            " (kubectl --namespace=qoslet logs agent-4)"
+        ),
     ]
 
 

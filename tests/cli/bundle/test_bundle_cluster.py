@@ -62,8 +62,10 @@ def test_all_nodes_make_bundles_so_many_at_a_time(tmp_path: Path, path: str) -> 
     assert done.returncode == 1
     assert done.stdout.startswith(f"{out}: bundles of 5 of 7 nodes, ")
     assert done.stderr.splitlines() == [
-        "qoslet: node/n3: kubectl: error: unable to upgrade connection: container not found"
-        " (kubectl --namespace=qoslet logs agent-3)",
+        (
+            "qoslet: node/n3: kubectl: error: unable to upgrade connection: container not found"
+            " (kubectl --namespace=qoslet logs agent-3)"
+        ),
         "qoslet: node/n4: its agent agent-4 answers with no bundle",
     ]
     assert stat.S_IMODE(out.stat().st_mode) == 0o700

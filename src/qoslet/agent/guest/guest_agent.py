@@ -65,14 +65,17 @@ class GuestAgent:
         self.syncs = 0
         self._clock = clock
         self._interval = self._pause = interval
-        self._due_at = self._woken_at = float("-inf")
+        self._due_at = self._woken_at = self._asked_at = float("-inf")
         self._is_woken = False
 
     def sync(self) -> GuestSync:
         """Once: what is due of it. Raises QosletError while the node is not known."""
         self.syncs += 1
         errors = list[str]()
-        if self.audit.looks_again(self._held_seconds()) or self.files.needs_pods():
+        audits_again = self.audit.looks_again(self._held_seconds())
+        if audits_again:
+            self._asked_at = float("-inf")
+        if audits_again or (self.files.needs_pods() and not self._is_held()):
             self._source.refresh()
         changed = self._follow(errors)
         view = self.view
@@ -104,17 +107,25 @@ class GuestAgent:
         """How much later looks at everything come while a container may stand still."""
         return HELD_SECONDS if self.guard is not None and self.guard.urgent else 0.0
 
+    def _is_held(self) -> bool:
+        """Whether the guard goes on with the pods that are known: a kubelet that is asked while
+        memory is short may take seconds to answer."""
+        return self._clock.monotonic() < self._asked_at + self._held_seconds()
+
     def _follow(self, errors: list[str]) -> bool:
         """Take in the node; while it cannot be read it stays as it was. Whether it is another.
         Raises QosletError where it never was read."""
         before = self.view
+        asks = not self._is_held()
         try:
-            self.view = view = self._source.current()
+            self.view = view = self._source.current(asks=asks)
         except QosletError as error:
             if before is None:
                 raise
             errors.append(str(error))
             return False
+        if asks:
+            self._asked_at = self._clock.monotonic()
         same = before is not None and before.policy == view.policy
         same = same and before is not None and before.plan is view.plan
         same = same and before is not None and before.allocated is view.allocated
@@ -221,13 +232,19 @@ class GuestAgent:
         cgroups = () if self._is_woken else self._auditor.descriptors()
         return (*self._source.descriptors(), *cgroups, *guard)
 
+    def _source_due(self) -> float | None:
+        """When the node is to be read again."""
+        due = self._source.next_at()
+        held = self._asked_at + self._held_seconds()
+        return max(due, held) if due is not None and self._is_held() else due
+
     def wait_seconds(self) -> float:
         """Until something is due that no descriptor tells."""
         held = self._held_seconds()
         times = [
             self._next_look() + held,
             self.audit.next_at() + held,
-            self._source.next_at(),
+            self._source_due(),
             None if self.guard is None else self.guard.next_at(),
             None if self.condition is None else self.condition.next_at(),
         ]

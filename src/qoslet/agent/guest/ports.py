@@ -37,9 +37,9 @@ class NodeView(Struct, frozen=True):
 class NodeSource(Protocol):
     """Where a guest knows its node from: configuration, pods, policy."""
 
-    def current(self) -> NodeView:
-        """The latest; of what cannot be read the last good one. Raises QosletError while there was
-        none."""
+    def current(self, *, asks: bool = True) -> NodeView:
+        """The latest; of what cannot be read the last good one. Without ``asks`` nobody is asked who may
+        take long to answer. Raises QosletError while there was none."""
 
     def refresh(self) -> None:
         """Ask for the pods again with the next ``current``, however new they are."""

@@ -24,7 +24,7 @@ class FilePods:
         self._last: PodsReading | None = None
         self._is_asked = False
 
-    def poll(self) -> PodsReading:
+    def poll(self, *, asks: bool = True) -> PodsReading:
         """What the file said when it changed last. Raises QosletError while it said nothing."""
         changed, asked = self._files.changed(), self._is_asked
         self._is_asked = False

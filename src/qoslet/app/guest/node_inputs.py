@@ -100,11 +100,12 @@ class NodeInputs:
             found.older,
         )
 
-    def current(self) -> NodeView:
+    def current(self, *, asks: bool = True) -> NodeView:
         """The node as it is to be now. Raises QosletError."""
         policy = self._policy.current()
-        self._look_for_kubelet()
-        self.reading = reading = self._pods.poll()
+        if asks:
+            self._look_for_kubelet()
+        self.reading = reading = self._pods.poll(asks=asks)
         writes = bool(policy.writable)
         made_of = (
             *(policy.memory_qos, policy.throttling_factor, policy.namespaces, writes),

@@ -107,6 +107,23 @@ def test_a_source_is_asked_again_at_once_where_that_is_needed(sources: Sources) 
     assert sources.api.reads == 0
 
 
+def test_nobody_is_asked_while_no_time_is_to_be_lost(sources: Sources) -> None:
+    sources.kubelet.uids = sources.api.uids = {"a"}
+    sources.later()
+    sources.kubelet.uids = {"a", "b"}
+    sources.clock.now += 100
+    assert uids_of(sources.pods.poll(asks=False).pods) == {"a"}
+    assert sources.kubelet.reads == 1
+    assert uids_of(sources.pods.poll().pods) == {"a", "b"}
+    sources.kubelet.fault, sources.api.live = "down", True
+    sources.api.uids = {"a", "b"}
+    assert sources.later().source == "api"
+    sources.api.uids = {"c", "a", "b"}
+    reads = sources.kubelet.reads
+    assert uids_of(sources.pods.poll(asks=False).pods) == {"a", "b", "c"}, "a watch tells by itself"
+    assert sources.kubelet.reads == reads
+
+
 def test_a_source_that_fails_hands_over_with_the_reason_and_gets_back(sources: Sources) -> None:
     sources.kubelet.uids = sources.api.uids = {"a", "b"}
     sources.later()

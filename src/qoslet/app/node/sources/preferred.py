@@ -74,13 +74,14 @@ class PreferredPods:
         self._doubted_at: float | None = None
         self._used: _Candidate | None = None
 
-    def poll(self) -> PodsReading:
-        """The latest reading. Raises CannotDo while nothing was ever read."""
+    def poll(self, *, asks: bool = True) -> PodsReading:
+        """The latest reading; without ``asks`` only what a watch has told is new. Raises CannotDo while
+        nothing was ever read."""
         now = self._clock()
         reasons: dict[str, list[str]] = {}
         chosen, partial = None, None
         for candidate in self._candidates:
-            seen = self._ask(candidate, now)
+            seen = self._ask(candidate, now if asks else float("-inf"))
             if seen is not None and seen.complete:
                 chosen = candidate
                 break

@@ -34,9 +34,9 @@ class PodsReading(Struct, frozen=True):
 class PodSource(Protocol):
     """Where an agent has the pods of its node from."""
 
-    def poll(self) -> PodsReading:
-        """The latest reading, the last good one while a source fails. Raises CannotDo while nothing
-        was ever read."""
+    def poll(self, *, asks: bool = True) -> PodsReading:
+        """The latest reading, the last good one while a source fails. Without ``asks`` no source is
+        asked that may take long. Raises CannotDo while nothing was ever read."""
 
     def refresh(self) -> None:
         """Have the next ``poll`` ask again, however new the latest reading is."""
