@@ -161,6 +161,28 @@ def test_k3s_has_a_file_and_drop_ins(tmp_path: Path) -> None:
     )
     assert got["readOnlyPort"] == 0
     assert found(tmp_path).command.path("hostname-override") == "N1"
+    assert got["containerRuntimeEndpoint"] == "unix:///run/k3s/containerd/containerd.sock"
+
+
+def test_k3s_has_drop_ins_of_its_own_file_and_other_runtimes(tmp_path: Path) -> None:
+    folder = "/etc/rancher/k3s/config.yaml.d"
+    files = {
+        "/etc/rancher/k3s/config.yaml": "kubelet-arg: max-pods=7\nnode-name: n1\n",
+        f"{folder}/10.yaml": "kubelet-arg+: [pod-max-pids=9]\nnode-name: n2\n",
+        f"{folder}/20.yml": "container-runtime-endpoint: /run/containerd/containerd.sock\n",
+        f"{folder}/30.yaml.old": "node-name: n3\n",
+    }
+    declare(tmp_path, "agent", files=files, comm="k3s-agent")
+    got = fields(tmp_path)
+    assert (got["maxPods"], got["podPidsLimit"]) == (7, 9)
+    assert found(tmp_path).command.path("hostname-override") == "n2"
+    assert got["containerRuntimeEndpoint"] == "unix:///run/containerd/containerd.sock"
+
+
+def test_k3s_with_docker(tmp_path: Path) -> None:
+    declare(tmp_path, files={"/etc/rancher/k3s/config.yaml": "docker: true\n"}, comm="k3s-server")
+    socket = "unix:///run/k3s/cri-dockerd/cri-dockerd.sock"
+    assert fields(tmp_path)["containerRuntimeEndpoint"] == socket
 
 
 def test_the_age_of_a_process(tmp_path: Path) -> None:

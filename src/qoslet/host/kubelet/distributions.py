@@ -1,6 +1,6 @@
 """Kubelets inside other programs: where k3s, MicroK8s and MicroShift keep what they start theirs with.
 
-Source: k3s docs, "agent" options ``--kubelet-arg``, ``--config``, ``--data-dir``; k3s rewrites its
+Source: k3s docs, "agent" options ``--kubelet-arg``, ``--config``, ``--data-dir``, and "Configuration file"; k3s rewrites its
 own command line, since that may hold a token. MicroK8s docs, "Configuring services":
 ``args/kubelet``. MicroShift pkg/node/kubelet.go.
 """
@@ -20,6 +20,8 @@ from qoslet.host.kubelet.processes import KubeletProcess
 
 _MICROSHIFT_CONFIG = "/var/lib/microshift/resources/kubelet/config/config.yaml"
 _K3S_CONFIG = "/etc/rancher/k3s/config.yaml"
+_K3S_RUNTIME = "unix:///run/k3s/containerd/containerd.sock"
+_K3S_DOCKER = "unix:///run/k3s/cri-dockerd/cri-dockerd.sock"
 _K3S_DATA = "/var/lib/rancher/k3s"
 _SNAP = {
     "SNAP_DATA": "/var/snap/microk8s/current",
@@ -72,13 +74,14 @@ def _k3s(process: KubeletProcess, files: ProcessFiles) -> Iterator[str]:
     else:
         yield f"--config-dir={folder}"
     yield f"--tls-cert-file={data}/agent/serving-kubelet.crt"
-    yield "--container-runtime-endpoint=unix:///run/k3s/containerd/containerd.sock"
+    runtime = _K3S_DOCKER if values.get("docker") is True else _K3S_RUNTIME
+    runtime = str(values.get("container-runtime-endpoint") or runtime)
+    yield f"--container-runtime-endpoint={'' if '://' in runtime else 'unix://'}{runtime}"
     yield "--read-only-port=0"
     name = values.get("node-name")
     if isinstance(name, str):
         yield f"--hostname-override={name}"
-    given = values.get("kubelet-arg")
-    for word in given if isinstance(given, list) else [given]:
+    for word in _listed(values.get("kubelet-arg")):
         if isinstance(word, str):
             yield f"--{word.removeprefix('--')}"
     arguments = list(process.arguments)
@@ -90,14 +93,36 @@ def _k3s(process: KubeletProcess, files: ProcessFiles) -> Iterator[str]:
 
 
 def _k3s_values(files: ProcessFiles) -> dict[str, Any]:
-    """Its own configuration file; empty where there is none."""
+    """Its own configuration file with its drop-ins, by the order of their names; empty where there is
+    none. A drop-in's value takes the place of an earlier one; a key with a ``+`` adds to a list."""
+    paths = [_K3S_CONFIG]
+    try:
+        paths += [
+            name for name in files.walk(f"{_K3S_CONFIG}.d") if name.endswith((".yaml", ".yml"))
+        ]
+    except OSError:
+        pass
+    values = dict[str, Any]()
+    for path in paths:
+        for key, value in _k3s_file(files, path).items():
+            name = key.removesuffix("+")
+            values[name] = [*_listed(values.get(name)), *_listed(value)] if name != key else value
+    return values
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _k3s_file(files: ProcessFiles, path: str) -> dict[str, Any]:
+    """One file of it; empty where it cannot be read."""
     from qoslet.host.files.manifests import text_documents
 
     try:
-        data = files.read(_K3S_CONFIG)
+        data = files.read(path)
     except OSError:
         return {}
-    for found in text_documents(data, _K3S_CONFIG, FOLLOWED):
+    for found in text_documents(data, path, FOLLOWED):
         if not isinstance(found, BadInput):
             value = msgspec.json.decode(found.data)
             return value if isinstance(value, dict) else {}
