@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qoslet.core.cgroup import names
 from qoslet.core.cgroup.kernel_numbers import LatePattern
 
 KUBELET = "a kubelet"
@@ -47,19 +48,20 @@ def tree_owner(root: str, below: Iterable[str] = ()) -> str:
     return ""
 
 
+_UNUSED = "use another --cgroup-root; if this one is unused, stop its processes and rmdir it"
+_UNUSED_UNIT = "use another --cgroup-root, or systemctl stop the unit if it is unused"
+
+
 def advice(root: str, below: Iterable[str] = ()) -> str:
-    """What to do about a tree at ``root`` that no journal of qoslet names."""
-    return _advice(
-        tree_owner(root, below),
-        "use another --cgroup-root; if this one is unused, stop its processes and rmdir it",
-    )
+    """What to do about a tree at ``root`` that no journal of qoslet names. What is left of a slice is
+    a unit's: removed by hand, its name is still taken."""
+    unused = _UNUSED_UNIT if root.endswith(names.SLICE) else _UNUSED
+    return _advice(tree_owner(root, below), unused)
 
 
 def unit_advice(path: str) -> str:
     """What to do about the cgroup of a unit that no journal of qoslet names."""
-    return _advice(
-        tree_owner(path), "use another --cgroup-root, or systemctl stop the unit if it is unused"
-    )
+    return _advice(tree_owner(path), _UNUSED_UNIT)
 
 
 def _advice(owner: str, unused: str) -> str:
