@@ -268,6 +268,26 @@ def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:
     assert set(hand.server.boxes) == {"theirs", "bare", "odd"}
 
 
+def test_a_pod_that_another_root_runs_waits_for_its_end(hand: Hand) -> None:
+    spec = spec_of()
+    namespace, _, name = spec.key.partition("/")
+    hand.server.boxes["theirs"] = pb.PodSandbox(
+        id="theirs",
+        metadata=pb.PodSandboxMetadata(name=name, namespace=namespace, uid="uid"),
+        state=pb.SANDBOX_READY,
+        labels={OLD_ROOT: "/other", "io.kubernetes.pod.uid": "uid"},
+    )
+    hand.runtime.start(spec, {})
+    hand.until(lambda: hand.state("app").reason == "FailedCreatePodSandBox")
+    assert hand.state("app").message.startswith(
+        "the agent of /other runs a pod of this name and UID"
+    )
+    assert set(hand.server.boxes) == {"theirs"}
+    del hand.server.boxes["theirs"]
+    hand.running("app")
+    hand.ends()
+
+
 def test_a_container_that_is_being_started_again_has_not_ended(hand: Hand) -> None:
     hand.runtime.start(spec_of(), {})
     hand.running("app")

@@ -76,6 +76,11 @@ class Sandboxes:
         pod, around = self._pod, self._around
         if pod.sandbox:
             return
+        if owner := await self._elsewhere():
+            raise NotStartable(
+                "FailedCreatePodSandBox",
+                f"{owner} runs a pod of this name and UID in the same runtime: remove it there, or give this one another UID",
+            )
         logs = os.path.dirname(os.path.dirname(requests.log_path(around.logs, pod.spec, "c", 0)))
         make_private(logs)
         config = requests.sandbox_config(
@@ -251,6 +256,21 @@ class Sandboxes:
         own = [one for one in answer.items if selector.items() <= dict(one.labels).items()]
         self._had.update(one.id for one in own)
         return sorted(own, key=lambda one: (one.metadata.attempt, one.created_at), reverse=True)
+
+    async def _elsewhere(self) -> str:
+        """Who else has a sandbox of this name and UID that works, for which a runtime has one name;
+        empty where nobody has. Raises ``CallFailed``."""
+        request = pb.ListPodSandboxRequest(
+            filter=pb.PodSandboxFilter(label_selector={requests.UID: self._pod.spec.uid})
+        )
+        answer = await self._calls("ListPodSandbox", request, pb.ListPodSandboxResponse)
+        for one in answer.items:
+            key = f"{one.metadata.namespace}/{one.metadata.name}"
+            same = (key, one.metadata.uid) == (self._pod.spec.key, self._pod.spec.uid)
+            root = one.labels.get(requests.OLD_ROOT)
+            if same and root != self._around.root and one.state == pb.SANDBOX_READY:
+                return f"the agent of {root}" if root else "another client"
+        return ""
 
     async def containers(self) -> list[pb.Container]:
         """The containers of the sandbox, the newest first. Raises ``CallFailed``."""
