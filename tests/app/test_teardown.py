@@ -4,10 +4,12 @@ that systemd is removing is ours."""
 from __future__ import annotations
 
 import os
+import shutil
+import threading
 from pathlib import Path
 from typing import cast
 
-from qoslet.app.teardown import PODS_TOLD, do_not_stop
+from qoslet.app.teardown import PODS_TOLD, do_not_stop, wait_for_scopes
 from qoslet.app.tree import OwnedTree, TreeLocation
 from qoslet.core.reconcile.journal import Created
 from qoslet.core.reconcile.restore import restore
@@ -73,4 +75,28 @@ def test_v1_a_scope_that_systemd_is_removing_is_still_ours(tmp_path: Path) -> No
     plan = restore(tree.ledger, tree.standing(), hierarchy="v1")
     assert [(row.kind, row.path) for row in plan.refusals] == [("foreign", paths[2])]
     assert [step.path for step in plan.steps] == [paths[1], paths[0]]
+    tree.close()
+
+
+def test_a_release_waits_until_systemd_has_removed_the_scopes_of_containers(
+    tmp_path: Path,
+) -> None:
+    mounts = {"memory": str(tmp_path)}
+    for path in ("/q.slice", "/q.slice/cri-1.scope", "/q.slice/else.slice"):
+        Path(f"{tmp_path}{path}").mkdir()
+        Path(f"{tmp_path}{path}/cgroup.procs").touch()
+    tree = OwnedTree(
+        TreeLocation("v1", mounts, "/q.slice"),
+        Delegation(mounts, {}),
+        Cgroupfs("v1", mounts, "/q.slice"),
+    )
+    scope = tmp_path / "q.slice/cri-1.scope"
+    going = threading.Timer(0.2, shutil.rmtree, (scope,))
+    going.start()
+    wait_for_scopes(tree, 60.0)
+    assert not scope.exists()
+    going.join()
+    scope.mkdir()
+    (scope / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    wait_for_scopes(tree, 60.0)
     tree.close()

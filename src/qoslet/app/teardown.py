@@ -46,6 +46,8 @@ KEEPER_PATIENCE, RUNTIME_PATIENCE = 10.0, 30.0
 """Seconds beyond the longest grace period until pods that do not end are left."""
 LIFT_SECONDS = 1.0
 """Between two looks at what holds back pods that do not end."""
+SCOPE_SECONDS = 10.0
+"""How long systemd may take to remove the scopes of containers that have ended."""
 PODS_TOLD = 5
 """How many pods are named where more do not end."""
 
@@ -185,6 +187,8 @@ def end_pods(tree: OwnedTree) -> list[str]:
     folder = folder_of(tree.place.root)
     refuse_pods_of_others(tree)
     lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
+    if lines:
+        wait_for_scopes(tree)
     # each by itself: what others have beside them below the root is not ours to end
     occupied = {path: tree.driver.members(path) for path in tree.ledger.cgroups}
     left = sorted({pid for pids in occupied.values() for pid in pids})
@@ -205,6 +209,19 @@ def end_pods(tree: OwnedTree) -> list[str]:
         lines = [f"{folder}: removed the state of a run without pods"]
     remove_files(folder)
     return [*lines, *volumes.notes]
+
+
+def wait_for_scopes(tree: OwnedTree, seconds: float = SCOPE_SECONDS) -> None:
+    """Wait while systemd removes the scopes that a runtime made in pods' cgroups: it does so a while
+    after their last process, and what is in no journal is not ours to remove."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(
+        path.endswith(".scope")
+        and path not in tree.ledger.cgroups
+        and not tree.driver.members(path)
+        for path in tree.observe(tree.place.root, values=False).cgroups
+    ):
+        time.sleep(POLL_SECONDS)
 
 
 def pods_left(tree: OwnedTree) -> list[str]:
