@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.status.pod_events import PodStatus, adopted_events, container_events, pod_events
+from qoslet.core.status.pod_events import (
+    LATELY,
+    PodStatus,
+    adopted_events,
+    container_events,
+    pod_events,
+)
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import UNKNOWN_REASON
 
@@ -216,7 +222,19 @@ def test_probes_are_told_in_the_kubelets_words(before, after, events) -> None:
     ("found", "lines"),
     [
         (RUNS, []),
-        (AGAIN, []),
+        (
+            AGAIN,
+            [
+                "d/a/app: exited with 7 (at 1970-01-01T00:00:02Z, before this agent began)",
+                "d/a/app: restarted (restart 1, process 8)",
+            ],
+        ),
+        (
+            replace(AGAIN, starting=True),
+            ["d/a/app: exited with 7 (at 1970-01-01T00:00:02Z, before this agent began)"],
+        ),
+        (replace(AGAIN, finished_at=12.0 - LATELY), []),
+        (replace(AGAIN, finished_at=None), []),
         (WAITS, []),
         (NO_TIMES[1], []),
         (
@@ -229,4 +247,4 @@ def test_probes_are_told_in_the_kubelets_words(before, after, events) -> None:
 def test_of_an_adopted_container_only_what_is_amiss_is_told(
     found: ContainerState, lines: list[str]
 ) -> None:
-    assert [event.line for event in adopted_events("d/a", found)] == lines
+    assert [event.line for event in adopted_events("d/a", found, now=13.0)] == lines

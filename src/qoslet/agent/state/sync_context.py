@@ -123,7 +123,7 @@ class SyncContext:
                     worker.key, known.get(state.name), state, stopping=stopping
                 )
             elif not stopping:
-                self.log.events += adopted_events(worker.key, state)
+                self.log.events += adopted_events(worker.key, state, self.clock.wall())
         running, every = self.container_counts
         for sign, found in ((-1, worker.container_states), (1, states)):
             running += sign * sum(one.running for one in found)

@@ -42,6 +42,10 @@ EventName = Literal[
 ]
 
 
+LATELY = 600.0
+"""Seconds for which the restart of a container is news for the next agent."""
+
+
 class PodEvent(Struct, frozen=True):
     """One event. ``pod`` is ``namespace/name``, ``text`` what happened to it; ``restart_seconds`` is
     how long after its end a container starts again, None where it does not."""
@@ -158,12 +162,19 @@ def container_events(
     return exits + starts if _is_up(after) else starts + exits
 
 
-def adopted_events(pod: str, state: ContainerState) -> list[PodEvent]:
-    """What is amiss with a container that an agent finds: it failed, and has not run again since."""
-    if state.running or not state.exit_code:
+def adopted_events(pod: str, state: ContainerState, now: float) -> list[PodEvent]:
+    """What is amiss with a container that an agent finds at ``now``, in wall-clock seconds: it failed
+    and has not run again since, or it was restarted lately, maybe while no agent ran."""
+    if state.running and state.restarts and state.exit_code is not None:
+        if state.finished_at is None or now - state.finished_at > LATELY:
+            return []
+        more = [_start(pod, state)] if not state.starting else []
+    elif not state.running and state.exit_code:
+        more = []
+    else:
         return []
     ended = _exit(pod, None, replace(state, backoff=0.0), stopping=False)
-    return [replace(ended, text=f"{ended.text} ({before_agent(state.finished_at)})")]
+    return [replace(ended, text=f"{ended.text} ({before_agent(state.finished_at)})"), *more]
 
 
 def before_agent(at: float | None) -> str:
