@@ -133,7 +133,7 @@ class Stage:
 
     def is_over(self, load: Load) -> bool:
         """Whether all containers of a load have ended."""
-        return all(self._is_over(name) for name in parts_of(load))
+        return not load.restarts and all(self._is_over(name) for name in parts_of(load))
 
     def _is_over(self, name: str) -> bool:
         with suppress(OSError, struct.error):

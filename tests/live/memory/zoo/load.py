@@ -24,7 +24,7 @@ class Load:
     """A pod that runs ``zoo`` with ``words``. Amounts in MiB; 0: none. ``high`` and ``guard`` are
     annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each.
     ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start. The last
-    container runs ``sibling`` instead, if there is one."""
+    container runs ``sibling`` instead, if there is one. ``restarts``: what ends is begun again."""
 
     name: str
     words: tuple[str | int, ...]
@@ -41,6 +41,7 @@ class Load:
     resized: int = 0
     sibling: tuple[str | int, ...] = ()
     priority: int = 0
+    restarts: bool = False
 
     @property
     def quality(self) -> str:

@@ -261,9 +261,9 @@ AGAIN: Final = (
     Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
 )
 PRIORITIES: Final = (
-    Load("important", ("hog", 520, 20), "untouched", limit=0, request=0, priority=1000),
-    Load("above-request", ("hog", 520, 20), "evicted", limit=0, request=32),
-    Load("within-request", ("hog", 520, 20), "untouched", limit=0, request=540),
+    Load("important", ("hog", 560, 20), "untouched", limit=0, request=0, priority=1000),
+    Load("above-request", ("hog", 560, 20), "evicted", limit=0, request=32),
+    Load("within-request", ("hog", 560, 20), "untouched", limit=0, request=540),
 )
 """Too much for the node together, and enough without the one that a kubelet would evict."""
 _WALKER = Load("swap-walker", ("walker", 240), "untouched", limit=200, request=190)
@@ -370,7 +370,8 @@ SCENES: Final = (
     Scene(
         "QoS cgroup at its limit",
         (
-            _hog("hog-of-class", "hog", 600),
+            # the kernel kills it once by itself, and again
+            replace(_hog("hog-of-class", "hog", 600), restarts=True),
             Load("quiet-beside", ("quiet", 40), "untouched", limit=0, request=0),
         ),
         (*NODE, "--qos-reserved", "memory=100%", "--feature-gates", "QOSReserved=true"),

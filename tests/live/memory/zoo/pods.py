@@ -15,7 +15,7 @@ def manifest(load: Load, program: str, progress: str) -> str:
     """A pod whose UID is its name; each container counts its steps in ``progress/POD.CONTAINER``."""
     notes = {"qoslet.dev/memory-high": load.high, "qoslet.dev/guard": load.guard}
     spec: dict[str, Any] = {
-        "restartPolicy": "Never",
+        "restartPolicy": "Always" if load.restarts else "Never",
         "terminationGracePeriodSeconds": 1,
         "priority": load.priority,
         "containers": [
