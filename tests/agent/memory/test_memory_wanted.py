@@ -48,6 +48,20 @@ def test_who_comes_before_it_is_evicted_and_it_is_not_killed() -> None:
     assert not any(call[0] == "restart" for call in bench.keeper.calls)
 
 
+def test_it_does_not_wait_for_one_that_ends_until_the_guard_kills_the_container() -> None:
+    bench = Crowded()
+    bench.beside("hog", 900)
+    bench.beside("leaving", 400)
+    bench.keeper.slow.add("leaving")
+    bench.source.drop("leaving")
+    bench.stalled()
+    said = bench.answers(2)
+    assert said[0].startswith("evicting d/hog: "), said
+    bench.available = 1400
+    bench.time(3)
+    assert not any(call[0] == "restart" for call in bench.keeper.calls)
+
+
 @pytest.mark.parametrize(
     ("held", "asked"), [(40, ""), (300, "memory=400Mi"), (150, "memory=100Mi")]
 )

@@ -121,10 +121,11 @@ def choose_victim(
 ) -> EvictionChoice:
     """The victim, if ``missing`` bytes have been wanted for ``lasted`` seconds; none where it is one of
     the UIDs ``guarded``, for which the guard itself decides. Pods that have been ending for less
-    than ``ENDING_SECONDS`` are waited for if they free enough."""
+    than ``ENDING_SECONDS`` are waited for if they free enough, but not where the guard would end a
+    container meanwhile."""
     ending = [one for one in candidates if one.ending and one.freed >= MIN_FREED_BYTES]
     ending = [one for one in ending if one.ending_seconds < ENDING_SECONDS]
-    if ending and _sum(ending) >= missing:
+    if ending and not guarded and _sum(ending) >= missing:
         keys = ", ".join(sorted(one.key for one in ending))
         text = f"ending already: {keys}; that frees {human_bytes(_sum(ending))} of {human_bytes(missing)} missing"
         return EvictionChoice("none", text, EvictionReason.IN_PROGRESS)
