@@ -70,7 +70,7 @@ def repair(look: Look, choose: Choose, *, dry_run: bool) -> Repaired:
         return Repaired(place.root, audited, report, left=todo.left, commands=todo.commands)
     if place.root == "/":
         # a journal is of a cgroup below it, and so is what release restores
-        message = "cgroupsPerQOS is false: pods have no cgroup of their own to repair values in"
+        message = "cgroupsPerQOS is false: no cgroup of all pods is there to repair values in"
         raise CannotDo(message, hint="run the lines that --fix --dry-run shows")
     outcomes, waiting = list[Outcome](), list[str]()
     with owned_tree.tree(place, write=True, verb=verb) as tree:
