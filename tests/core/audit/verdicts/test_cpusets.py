@@ -140,3 +140,18 @@ def test_the_quota_of_exclusive_cpus_is_that_of_another_policy(
     found = [one for one in look(plan, live).findings if one.file == "cpu.max"]
     assert {one.verdict for one in found} == {"stale"}
     assert any(f"cpuManagerPolicy {before}" in one.message for one in found) or before == "static"
+
+
+def test_containers_of_before_the_memory_manager_have_no_memory_nodes(folder: str) -> None:
+    # beside a kubelet 1.36.2 that was started again with memoryManagerPolicy Static
+    given = plan_of(folder, "v2")
+    kubelet = replace(given.node.kubelet, memory_manager_policy="Static")
+    plan = planned([one.pod for one in given.pods], replace(given.node, kubelet=kubelet))
+    live, paths = tree_of(plan), set[str]()
+    for cgroup in plan.cgroups:
+        if cgroup.path and any(one.file == "cpuset.mems" for one in cgroup.settings):
+            live = written(live, cgroup.path, "cpuset.mems", "")
+            paths.add(cgroup.path)
+    found = [one for one in look(plan, live).findings if one.file == "cpuset.mems"]
+    assert {one.path for one in found if one.verdict == "stale"} == paths != set()
+    assert all("memoryManagerPolicy None" in one.message for one in found)

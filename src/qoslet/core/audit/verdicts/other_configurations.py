@@ -26,6 +26,7 @@ _DEFAULTS: dict[str, object] = {
     "cpu_cfs_quota": True,
     "cpu_cfs_quota_period_us": 100_000,
     "cpu_manager_policy": "none",
+    "memory_manager_policy": "None",
     "swap_behavior": "NoSwap",
     "single_process_oom_kill": False,
     "memory_throttling_factor": 0.9,
@@ -72,6 +73,11 @@ def other_configurations(
                 yield replace(other, keeps_limits=True)
         policy = "none" if kubelet.cpu_manager_policy == "static" else "static"
         yield _other(node, f"cpuManagerPolicy {policy}", files, cpu_manager_policy=policy)
+    elif file == "cpuset.mems":
+        # unlike its CPUs, a container is given its memory when it is created
+        policy = "None" if kubelet.memory_manager_policy == "Static" else "Static"
+        told = f"memoryManagerPolicy {policy}"
+        yield _other(node, told, (file,), memory_manager_policy=policy)
     elif file == "memory.swap.max":
         for behavior in {"NoSwap", "LimitedSwap"} - {kubelet.swap_behavior or "NoSwap"}:
             yield _other(node, f"swapBehavior {behavior}", (file,), swap_behavior=behavior)
