@@ -82,6 +82,16 @@ def test_each_of_several_breaks_costs_one_document_of_a_line(
     assert bool(broken) <= len(faults) <= len(broken)
 
 
+@pytest.mark.parametrize("size", [1, 50, 9_999])
+def test_a_line_below_two_breaks_is_no_value_of_the_second(size: int) -> None:
+    items = [{"kind": "Pod", "metadata": {"name": f"p{at}"}} for at in range(3)]
+    whole = json.dumps(items[2])
+    lines = ['{"kind": "Pod", "metadata": {"name"', '{"kind": "Pod", "metadata": {"name":', whole]
+    found, faults = read("\n".join(lines) + "\n", size)
+    assert found == items[2:]
+    assert len(faults) == 2
+
+
 @pytest.mark.parametrize("size", [1, 7, 9_999])
 def test_a_line_that_lacks_its_last_value_leaves_the_one_below(size: int) -> None:
     text = '{"kind": "Pod", "metadata": {"name":\n{"kind": "Pod", "metadata": {"name": "b"}}\n'

@@ -245,6 +245,12 @@ class ItemSplitter:
                 self._at += 1
                 continue
             except _NeedsMore:
+                below = _LINE.search(self._buffer, self._at + 1) if self._final else None
+                if below is not None:
+                    # as between documents: the line below was taken for a value
+                    self._at = below.start()
+                    yield self._early("ends in the middle of a document")
+                    continue
                 # what stands before it tells where it begins
                 self._at = found.start()
                 self._item -= 1
