@@ -84,7 +84,7 @@ class Source:
         self.variant = variant
         self.status = SourceStatus("kubelet", "https://node:10250/pods")
         self.policy = PROTECT
-        self.wrong = ""
+        self.wrong = self.fault = ""
         self.refreshes = self.reads = 0
         self.latest: Sequence[Pod] | None = None
         """The pods that are known once they are asked for again."""
@@ -104,7 +104,10 @@ class Source:
         self.reads += asks
         if self.wrong:
             raise CannotDo(self.wrong)
-        return NodeView(self.plan, self.policy, self.status, allocated=self.allocated)
+        faults = (self.fault,) if self.fault else ()
+        return NodeView(
+            self.plan, self.policy, self.status, allocated=self.allocated, faults=faults
+        )
 
     def descriptors(self) -> Sequence[int]:
         return ()

@@ -187,6 +187,16 @@ def test_a_full_journal_stops_writes(beside: Beside) -> None:
     assert texts(beside.world) != before
 
 
+def test_a_policy_that_is_not_taken_is_an_error_once(beside: Beside) -> None:
+    beside.source.fault = "the policy stays as it was: p: mode"
+    assert beside.source.fault in beside.sync().errors
+    assert beside.source.fault not in beside.sync().errors
+    assert beside.source.fault in beside.status.errors
+    beside.source.fault = ""
+    beside.sync()
+    assert beside.status.errors == ()
+
+
 def test_a_policy_of_nothing_has_no_mode_to_write(beside: Beside) -> None:
     beside.source.policy = GuestPolicy("protect", frozenset())
     beside.settle()

@@ -229,14 +229,14 @@ def test_a_faulty_policy_changes_nothing_and_is_said(bench: Bench) -> None:
     bench.write("mode: protekt\n")
     view = bench.inputs.current()
     assert view.policy.mode == "protect"
-    [note] = view.notes
-    assert note.startswith("the policy stays as it was")
-    assert "did you mean protect?" in note
+    [fault] = view.faults
+    assert fault.startswith("the policy stays as it was")
+    assert "did you mean protect?" in fault
     bench.file.unlink()
     view = bench.inputs.current()
-    assert (view.policy.mode, len(view.notes)) == ("protect", 1)
+    assert (view.policy.mode, len(view.faults)) == ("protect", 1)
     bench.write("mode: watch\n")
-    assert bench.inputs.current().notes == ()
+    assert bench.inputs.current().faults == ()
 
 
 def test_a_faulty_policy_at_the_start_is_bad_input(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_each_node_is_a_line_and_who_does_not_answer_is_said(tmp_path: Path) -> 
         ["n1", "protect", "3", "12", "1", "0", "0"],
         ["n2", "watch", "1", "0", "0", "1", "0"],
     ]
-    assert done.stdout.splitlines()[-1] == "2 nodes: 12 values held, 1 findings, 0 errors"
+    assert done.stdout.splitlines()[-1] == "2 nodes: 12 values held, 1 finding, 0 errors"
     assert done.stderr.splitlines() == [
         "qoslet: node/n3: its agent answers with another document",
         (
@@ -129,7 +129,7 @@ def test_a_policy_is_rehearsed_on_all_nodes(tmp_path: Path) -> None:
         ["n1", "2", "1", "1"],
         ["n2", "0", "0", "0"],
     ]
-    assert done.stdout.splitlines()[-1].startswith("2 nodes: 2 values to write, 1 pods")
+    assert done.stdout.splitlines()[-1].startswith("2 nodes: 2 values to write, 1 pod ")
     assert done.stderr.splitlines() == [
         "qoslet: node/n3: its agent answers with another document",
         "qoslet: node/n2: cgroup v1 has no Memory QoS",

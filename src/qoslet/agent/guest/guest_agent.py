@@ -87,7 +87,11 @@ class GuestAgent:
             done = self._sync_files(view)
         guarded = self._guarded(view)
         events = self.audit.look(self._with_overrides(view.plan), self._held_seconds())
-        errors += [*self.files.faults, *([self.audit.error] if self.audit.error else [])]
+        errors += [
+            *view.faults,
+            *self.files.faults,
+            *([self.audit.error] if self.audit.error else []),
+        ]
         errors += self._keep_condition(view)
         why = nothing_to_write(view.policy, self.governed, view.plan.node, len(view.plan.pods))
         lasting = [*view.notes, *([why] if why else [])]

@@ -19,14 +19,15 @@ from qoslet.core.resources.cgroup_tree import Plan
 
 class NodeView(Struct, frozen=True):
     """The node as it should be. The same ``plan`` object while nothing is another. ``notes`` say what
-    is wrong with the input, once. ``allocated`` is the plan with what the kubelet has allocated, where
-    that is another one."""
+    is wrong with the input, ``faults`` what somebody has to correct. ``allocated`` is the plan with what
+    the kubelet has allocated, where that is another one."""
 
     plan: Plan
     policy: GuestPolicy
     source: SourceStatus
     notes: tuple[str, ...] = ()
     allocated: Plan | None = None
+    faults: tuple[str, ...] = ()
 
     @property
     def in_force(self) -> Plan:

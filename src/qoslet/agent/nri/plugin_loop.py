@@ -103,7 +103,7 @@ class PluginReconciler:
         parts.planned.publish(self._found, view.policy, asked, self._resized)
         if kubelet_sets(view.plan.node) and view.policy.writable:
             problems.append(_KUBELET_SETS)
-        lines = (*view.notes, *problems)
+        lines = (*view.notes, *view.faults, *problems)
         for line in lines:
             if line not in self._said:
                 parts.surface.log(line, wrong=True)

@@ -132,8 +132,9 @@ class NodeInputs:
             reading.requests,
         )
         lacks = "" if reading.is_settling else reading.reason
-        notes = tuple(filter(None, (lacks, self._policy.fault, self._fault)))
-        return NodeView(self._plan, policy, status, notes, self._allocated)
+        notes = tuple(filter(None, (lacks, self._fault)))
+        faults = tuple(filter(None, (self._policy.fault,)))
+        return NodeView(self._plan, policy, status, notes, self._allocated, faults)
 
     def _check_tree(self, node: Node) -> None:
         """Raise CannotDo where the kubelet has another tree than the one that was begun with."""

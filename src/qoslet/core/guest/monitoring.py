@@ -26,7 +26,7 @@ GUEST_METRICS = dict(
         _row("compared_values", "Values that the last audit compared."),
         _row("held_files", "Files that hold a value of the agent's."),
         _row("contested_files", "Files that another process resets."),
-        _row("errors", "What is wrong now: sources, writes, audits."),
+        _row("errors", "What is wrong now: policy, sources, writes, audits."),
         _row("guard_overrides", "Cgroups whose memory.high the guard has changed."),
         _row("syncs", "Syncs since the start.", counter=True),
         _row("writes", "Values written since the start.", counter=True),
@@ -132,6 +132,14 @@ GUEST_ALERTS: tuple[Alert, ...] = (
         "critical",
         "the agent on {{ $labels.instance }} has stopped looking",
         "Its values stay, and nothing guards the pods: look at its log, and restart it.",
+    ),
+    Alert(
+        "QosletAgentErrors",
+        "{errors} > 0",
+        "15m",
+        "warning",
+        "something is wrong for the agent on {{ $labels.instance }}",
+        "qoslet agent --status says what: a policy that it does not take, writes, audits.",
     ),
     Alert(
         "QosletPodsUnknown",

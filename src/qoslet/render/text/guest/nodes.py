@@ -7,6 +7,7 @@ from typing import Any
 
 from qoslet.core.guest.would_end import WouldEnd
 from qoslet.render.terminal import Terminal, printable
+from qoslet.render.text.apply import many
 
 _TITLES = ("MODE", "PODS", "HELD", "RESET", "FINDINGS", "ERRORS")
 
@@ -23,7 +24,8 @@ def nodes_lines(documents: Mapping[str, Mapping[str, Any]], terminal: Terminal) 
         style = "red" if one["errors"] else "yellow" if findings else ""
         yield terminal.paint(f"{printable(name):{width}}{cells}", style)
         held, found, wrong = held + numbers[0], found + numbers[2], wrong + numbers[3]
-    yield f"{_nodes(documents)}: {held} values held, {found} findings, {wrong} errors"
+    sums = many(held, "value"), many(found, "finding"), many(wrong, "error")
+    yield f"{many(len(documents), 'node')}: {sums[0]} held, {', '.join(sums[1:])}"
 
 
 _WOULD = ("WRITES", "EVICTS", "ENDS")
@@ -46,17 +48,14 @@ def dry_run_lines(
             yield from (f"  {printable(line)}" for line in one["commands"])
             yield from (f"  # {printable(_end(row))}" for row in one["ends"])
     yield (
-        f"{_nodes(documents)}: {sums[0]} values to write, {sums[1]} pods that may be evicted, "
+        f"{many(len(documents), 'node')}: {many(sums[0], 'value')} to write, "
+        f"{many(sums[1], 'pod')} that may be evicted, "
         f"{sums[2]} of which a container may be ended"
     )
 
 
 def _end(row: Mapping[str, Any]) -> str:
     return str(WouldEnd(row["pod"], row["way"], row["why"] or ""))
-
-
-def _nodes(documents: Mapping[str, object]) -> str:
-    return f"{len(documents)} node{'' if len(documents) == 1 else 's'}"
 
 
 def _cells(values: tuple[object, ...]) -> str:
