@@ -315,6 +315,25 @@ def test_the_image_installs_what_the_lock_files_pin() -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_the_patch_of_the_guide_names_another_cgroup_root(tmp_path: Path) -> None:
+    guide = (REPO / "docs" / "how-to" / "cluster.md").read_text(encoding="utf-8")
+    (patch,) = re.findall(r"```yaml\n(patches:\n.*?)```", guide, re.DOTALL)
+    shutil.copytree(KUSTOMIZE, tmp_path / "kustomize")
+    (tmp_path / "over").mkdir()
+    head = {
+        "resources": ["../kustomize/base"],
+        "components": ["../kustomize/components/release"],
+    }
+    (tmp_path / "over" / "kustomization.yaml").write_text(yaml.safe_dump(head) + patch)
+    words = ["kubectl", "kustomize", str(tmp_path / "over")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = {one["kind"]: one for one in documents(done.stdout)}
+    spec = found["DaemonSet"]["spec"]["template"]["spec"]
+    assert spec["initContainers"][0]["args"] == ["release", "--cgroup-root=/ROOT/kubepods"]
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 @pytest.mark.parametrize(
     "components",
     [

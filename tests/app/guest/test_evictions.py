@@ -77,6 +77,18 @@ def test_a_pod_is_evicted(tmp_path: Path) -> None:
     assert (model.evicted, killer.killed) == (["uid-web-1"], [])
 
 
+def test_a_pod_that_another_deletes_is_waited_for(tmp_path: Path) -> None:
+    model, killer = EvictionModel(), Killer()
+    model.put("web-1")
+    model.pods["web-1"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    with fake_api() as api:
+        api.evictions = model
+        with joined(str(api.kubeconfig(tmp_path)), killer, 20.0) as evictions:
+            said = "guard: pod d/web-1 is not evicted: the pod is being deleted"
+            assert asked(evictions) == said
+            assert evictions.way(POD, "pod")[0] == "none"
+
+
 def test_where_the_cluster_is_away_a_container_is_ended(tmp_path: Path) -> None:
     with fake_api() as api:
         kubeconfig = str(api.kubeconfig(tmp_path))

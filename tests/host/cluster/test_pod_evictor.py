@@ -150,7 +150,7 @@ def test_an_answer_that_is_lost_after_the_eviction_is_not_asked_for_again(
 ) -> None:
     api.faults += ["", "", "", "", "lost"]
     outcome = evict()
-    assert (outcome.result, outcome.why) == ("evicted", "the pod is being deleted")
+    assert (outcome.result, outcome.why) == ("evicted", "")
     assert evictions(api) == 1
 
 

@@ -98,7 +98,9 @@ class GuestEvictions:
         self._asking = None
         self._take_in(ask, outcome, now)
         notes = "".join(f"; {note}" for note in outcome.notes)
-        return [f"guard: {_SAID[outcome.result].format(ask.key, outcome.why)}{notes}"]
+        by_another = outcome.result == "evicted" and bool(outcome.why)
+        said = _SAID["gone" if by_another else outcome.result]
+        return [f"guard: {said.format(ask.key, outcome.why)}{notes}"]
 
     def _take_in(self, ask: EvictionRequest, outcome: EvictionOutcome, now: float) -> None:
         if outcome.result == "refused":

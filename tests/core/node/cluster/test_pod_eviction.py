@@ -33,6 +33,15 @@ def test_a_pod_is_evicted_and_the_lease_stays() -> None:
     assert event["note"] == "evicted: container app stalled at memory.high"
 
 
+def test_a_pod_that_another_deletes_is_not_called_evicted() -> None:
+    model = web()
+    model.pods["web-1"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert Driver(model, request("web-1")).run().result == "evicted"
+    assert (model.evicted, model.leases) == ([], {})
+    [event] = model.events
+    assert event["note"] == "the pod is being deleted: container app stalled at memory.high"
+
+
 def test_a_budget_is_waited_for_to_the_deadline() -> None:
     model = web(budget=0)
     driver = Driver(model, request("web-1"))

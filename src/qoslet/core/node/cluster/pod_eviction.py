@@ -74,7 +74,7 @@ class Reply(Struct, frozen=True):
 
 
 class EvictionOutcome(Struct, frozen=True):
-    """``evicted``: the server ends the pod; ``gone``: it was no more; ``refused``: it stays, and
+    """``evicted``: the server ends the pod, where ``why`` is empty because of this; ``gone``: it was no more; ``refused``: it stays, and
     ``why``. ``notes`` is what went wrong besides."""
 
     result: Literal["evicted", "gone", "refused"]
@@ -166,7 +166,9 @@ class PodEviction:
             return EvictionOutcome("gone", "the pod has ended")
         self._grace = max(1, min(pod.spec.grace, MOST_GRACE_SECONDS))
         if pod.is_deleted:
-            return EvictionOutcome("evicted", "the pod is being deleted")
+            # without a Lease another process deletes it, or an agent before this one
+            why = "" if self._held is not None else "the pod is being deleted"
+            return EvictionOutcome("evicted", why)
         return pod
 
     def _take(self, workload: PodWorkload) -> _Steps:
@@ -259,7 +261,7 @@ class PodEviction:
         """An Event on the pod."""
         about = f"container {self._ask.container} {self._ask.why}"
         if outcome.result == "evicted":
-            reason, note = "MemoryStall", f"evicted: {about}"
+            reason, note = "MemoryStall", f"{outcome.why or 'evicted'}: {about}"
         else:
             reason = "EvictionRefused"
             note = f"{about}, and the pod is not evicted: {outcome.why}; while that goes on, the container is ended as an OOM kill does"
