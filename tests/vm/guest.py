@@ -185,7 +185,10 @@ def _words(tool: Tool, work: Path, system: System, image: Image, job: Job) -> li
         line = f"file,id=line,path={work}/out/output.log"
     accelerator = os.environ.get("QOSLET_VM_ACCEL", "tcg")
     words = [*ENDS_WITH_US, "KILL", *tool.words]
-    words += ["-accel", accelerator + (",thread=multi" if accelerator == "tcg" else "")]
+    if accelerator == "tcg":
+        in_turns = job.kind == "test" and not system.timed
+        accelerator += ",thread=single" if in_turns else ",thread=multi"
+    words += ["-accel", accelerator]
     words += ["-cpu", _CPU, *system.machine, "-no-reboot", "-nodefaults"]
     words += ["-display", "none", "-kernel", str(image.kernel), "-initrd", str(image.initrd)]
     words += ["-append", f"{_BOOT} {'' if 'psi=' in system.words else 'psi=1'} {system.words}"]
