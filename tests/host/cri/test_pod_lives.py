@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import grpc
@@ -22,6 +23,7 @@ from qoslet.host.cri.requests import (
     SPEC,
 )
 from qoslet.host.cri.runtime import read_facts
+from qoslet.host.cri.shims import survivors
 from qoslet.host.systemd.select_driver import fits_runtime
 from tests.host.cri.server import MIB, CriServer, No
 from tests.host.cri.test_runtime import PARENT, Hand, crio, field, hand, server, spec_of, text
@@ -413,3 +415,17 @@ def test_cri_o_has_a_least_memory_limit(crio: CriServer, tmp_path: Path) -> None
     hand.running("app")
     hand.ends()
     hand.runtime.close()
+
+
+def test_processes_of_containers_that_a_runtime_lost_are_found_by_their_id() -> None:
+    with subprocess.Popen(["sleep", "100"]) as child:
+        scopes = {child.pid: f"/q.slice/cri-containerd-{'a' * 64}.scope"}
+
+        def group(pid: int, below: str) -> str:
+            return scopes.get(pid, "") if below == "/q.slice" else ""
+
+        assert [one.pid for one in survivors("/q.slice", {"a" * 64, "b" * 64}, group)] == [
+            child.pid
+        ]
+        assert survivors("/q.slice", {"b" * 64}, group) == []
+        child.kill()

@@ -7,11 +7,12 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
 from tests.live.agent.agents import SLOW
-from tests.live.cri.containerd import IMAGE
+from tests.live.cri.containerd import IMAGE, Containerd, need_containerd
 from tests.live.cri.pods import Cri, amounts, container, pod
 from tests.live.cri.roots import containerd as containerd
 from tests.live.cri.roots import cri as cri
@@ -323,3 +324,25 @@ def test_another_runtime_does_not_take_up_its_pods(cri: Cri) -> None:
     assert "pods of this root run with unix://" in err
     cri.release()
     cri.nothing_left()
+
+
+def test_containers_that_containerd_lost_do_not_run_beside_the_next_ones(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="needs the extra qoslet[cri]")
+    need_containerd()
+    # what it cannot know any more stays mounted: nobody else's tests may meet that
+    with Containerd(Path(mkdtemp(prefix="qoslet-cri-", dir="/tmp"))) as containerd:
+        cri = Cri(tmp_path, containerd)
+        try:
+            cri.put(pod("web"))
+            cri.begin()
+            cri.up("web")
+            before = cri.pid("web")
+            containerd.kill(signal.SIGTERM)
+            for place in (containerd.folder / "root").glob("io.containerd.*"):
+                shutil.rmtree(place, ignore_errors=True)
+            containerd.begin()
+            containerd.import_images()
+            cri.soon(lambda: cri.running("web") and cri.pid("web") != before, 40)
+            assert not Path(f"/proc/{before}").exists()
+        finally:
+            cri.clean()

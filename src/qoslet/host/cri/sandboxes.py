@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -23,7 +23,15 @@ from qoslet.host.cri import requests
 from qoslet.host.cri.calls import PULL_SECONDS, WORK_SECONDS, Away, CallFailed, Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
-from qoslet.host.cri.shims import LostPod, end, group_of, monitor_of, strays, ticks
+from qoslet.host.cri.shims import (
+    LostPod,
+    end,
+    group_of,
+    monitor_of,
+    strays,
+    survivors,
+    ticks,
+)
 from qoslet.host.cri.validation import identifier
 
 SHIM_SECONDS = 5.0
@@ -309,6 +317,28 @@ class Sandboxes:
             self._around.note(
                 f"{pod.spec.key}: process {one.pid} of the runtime has a sandbox that the runtime does not know; killing it"
             )
+
+    async def end_lost(self, ids: Collection[str]) -> None:
+        """End what runs on of a sandbox and containers that the runtime knows no more, as after its
+        state was removed: the pod's next containers would run beside it. Raises ``CallFailed``."""
+        deadline = time.monotonic() + SHIM_SECONDS
+        told: set[int] = set()
+        while self._pod.parent and (left := survivors(self._pod.parent, ids)):
+            for one in left:
+                end(one)
+            pids = {one.pid for one in left} - told
+            told |= pids
+            if pids:
+                self._around.note(
+                    f"{self._pod.spec.key}: processes {', '.join(map(str, sorted(pids)))} run in containers that the runtime does not know any more; killing them"
+                )
+            if time.monotonic() > deadline:
+                raise CannotDo(
+                    f"processes {', '.join(map(str, sorted(told)))} of lost containers do not end",
+                    where=self._pod.parent,
+                )
+            await asyncio.sleep(0.02)
+        await self.sweep()
 
     async def alone(self) -> None:
         """Wait until the runtime's own processes of the pod have ended, for a while."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Collection
 
 import msgspec
 from msgspec import Struct, field
@@ -82,6 +83,21 @@ def strays(lost: LostPod) -> list[MainProcess]:
         start = start_time(pid)
         if start is not None and _is_stray(pid, start, lost):
             found.append(MainProcess(pid, start, 0))
+    return found
+
+
+def survivors(
+    parent: str, ids: Collection[str], group: Callable[[int, str], str] = group_of
+) -> list[MainProcess]:
+    """The processes in the cgroups of these sandboxes and containers below a pod's: a runtime has the id
+    in the cgroup's name. ``group`` tells the cgroup of a process."""
+    found = []
+    for name in os.listdir("/proc"):
+        pid = int(name) if name.isdigit() else 0
+        leaf = os.path.basename(group(pid, parent)) if pid else ""
+        if leaf and any(id in leaf for id in ids):
+            start = start_time(pid)
+            found += [MainProcess(pid, start, 0)] if start is not None else []
     return found
 
 
