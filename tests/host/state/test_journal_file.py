@@ -25,6 +25,7 @@ from qoslet.core.reconcile.journal import (
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET, escaped
 from qoslet.host.state.journal_file import RESERVED, JournalFile, claim
+from qoslet.host.state.resume import open_journal
 from qoslet.host.state.root_lock import enter, leave
 
 ROOT = "/qoslet"
@@ -41,9 +42,13 @@ class Groups:
         self.pids: dict[str, set[int]] = {}
         self.immortal = False
         self.stuck = ""
+        self.renamed: set[str] = set()
 
     def identity(self, path: str) -> int | None:
         return self.inodes.get(path)
+
+    def identifies(self, path: str) -> bool:
+        return path in self.inodes and path not in self.renamed
 
     def below(self, path: str) -> list[str]:
         return sorted(self.inodes, key=lambda group: (-group.count("/"), group))
@@ -272,6 +277,20 @@ def test_a_foreign_tree_is_refused_and_stays(state: str) -> None:
         assert "no qoslet journal has it" in caught.value.message
         assert "--cgroup-root" in caught.value.hint
     assert len(tree.inodes) == 2
+
+
+def test_a_tree_that_was_renamed_in_one_hierarchy_stays_ours(state: str) -> None:
+    left(state, Created("/qoslet", 4), Created("/qoslet/a", 5))
+    tree = Groups(qoslet=40, qoslet_a=50)
+    tree.renamed = {"/qoslet", "/qoslet/a"}
+    journal = open_journal(ROOT, tree, state=state, boot=BOOT, verb="run")
+    assert journal.ledger.cgroups == {"/qoslet": ("made", 40), "/qoslet/a": ("made", 50)}
+    journal.close(gone=False)
+    tree.renamed.clear()
+    tree.inodes["/qoslet/a"] = 51
+    journal = open_journal(ROOT, tree, state=state, boot=BOOT, verb="run")
+    assert journal.ledger.cgroups == {"/qoslet": ("made", 40)}, "somebody made it anew"
+    journal.close(gone=False)
 
 
 def test_what_a_dead_run_left_is_killed_and_removed(state: str) -> None:

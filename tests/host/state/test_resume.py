@@ -38,6 +38,9 @@ class Owned:
         group = self.kernel.observe(path).cgroups.get(path)
         return group.identity if group is not None else None
 
+    def identifies(self, path: str) -> bool:
+        return self.identity(path) is not None
+
     def below(self, path: str) -> list[str]:
         return sorted(self.kernel.observe(path).cgroups, reverse=True)
 

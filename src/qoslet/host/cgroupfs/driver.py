@@ -363,6 +363,10 @@ class Cgroupfs:
         group, trees = checked(path), self.layout.trees
         return next((one for tree in trees if (one := tree.identity(group)) is not None), None)
 
+    def identifies(self, path: str) -> bool:
+        """Whether the first hierarchy has a group."""
+        return self.layout.trees[0].identity(checked(path)) is not None
+
     def below(self, path: str) -> list[str]:
         """The group and all below it in any hierarchy, children first; empty if absent."""
         return below(self.layout, checked(path))

@@ -49,6 +49,10 @@ class Owned(Protocol):
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where there is none."""
 
+    def identifies(self, path: str) -> bool:
+        """Whether the hierarchy has a group whose inodes the journal knows; on v1 others may have
+        it alone."""
+
     def below(self, path: str) -> list[str]:
         """The group and all below it, children first."""
 

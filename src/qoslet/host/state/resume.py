@@ -352,14 +352,15 @@ def _check_root(
 
 def prune(ledger: JournalState, tree: Owned) -> bool:
     """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
-    True if that changed anything."""
+    True if that changed anything. On v1 a group may be absent only where its inode would tell: it
+    was renamed there, and stays ours in the other hierarchies."""
     changed = False
     for path, (standing, inode) in list(ledger.cgroups.items()):
         now = tree.identity(path)
         if now is not None and now == inode:
             continue
         changed = True
-        if now is None or inode != 0:
+        if now is None or (inode != 0 and tree.identifies(path)):
             ledger.forget(path)
         else:
             ledger.cgroups[path] = (standing, now)

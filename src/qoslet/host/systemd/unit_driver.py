@@ -80,11 +80,8 @@ class UnitDriver(Cgroupfs):
         unit_of(self.root)
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
-        """Do each step; stop after the first that fails. One outcome for each step tried.
-
-        Steps of other units that were under way with the one that failed are done, too; asked
-        again they cost no call.
-        """
+        """Do each step; stop after the first that fails. One outcome for each step tried. Steps of
+        other units that were under way with that one are done, too; asked again they cost no call."""
         asked = {path for s in steps if s.kind == "create" for path in self._chain(s.path)}
         self._ours = {path for path in asked if path in self._known or self._in_journal(path)}
         return super().perform(steps)
@@ -107,9 +104,12 @@ class UnitDriver(Cgroupfs):
         ]
 
     def _alive(self, path: str) -> bool:
-        """Whether systemd has the group: on v1 others may stand in hierarchies that it leaves
-        alone."""
+        """Whether systemd has the group: on v1 others may stand where it makes none."""
         return (*self._own, *self.layout.trees)[0].identity(path) is not None
+
+    def identifies(self, path: str) -> bool:
+        """True: systemd makes a unit only in the hierarchies that it needs."""
+        return True
 
     def _do(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Outcome]:
         """The steps in waves of pieces, reported up to the first that failed."""
