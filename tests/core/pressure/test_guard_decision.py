@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -219,6 +220,29 @@ def test_nobody_is_killed_while_files_stream_through_it() -> None:
     assert freeing(25, 0.1) == "none"
     assert freeing(2, 0.1) == "end"
     assert freeing(25, 1.0) == "end", "program text in circles"
+
+
+@pytest.mark.parametrize(
+    ("dirty", "idle", "doubtful", "wanted"),
+    [
+        (40, 20.0, True, "none"),
+        (40, 70.0, True, "end"),
+        (10, 20.0, True, "end"),
+        (40, 20.0, False, "end"),
+    ],
+)
+def test_nobody_is_killed_for_a_disk_that_takes_no_pages(
+    dirty: int, idle: float, doubtful: bool, wanted: str
+) -> None:
+    base = scene(available=200, cold=60 * MIB, refused=True)
+    signs = base.verdict.signals
+    assert signs is not None
+    verdict = replace(base.verdict, doubtful=doubtful, signals=replace(signs, idle_seconds=idle))
+    sample = replace(base.samples[base.path], stat={"file_writeback": dirty * MIB})
+    found = decide(replace(base, verdict=verdict, samples={base.path: sample}))
+    assert answered(found) == wanted
+    assert found.decision is not None
+    assert ("wait to be written to a disk" in found.decision.because) == (wanted == "none")
 
 
 def test_what_the_node_has_not_is_said_before_anybody_is_killed() -> None:

@@ -40,6 +40,11 @@ def page_cache_bytes(sample: MemorySample) -> int:
     return max(0, sample.stat.get("file", 0) - shmem_bytes(sample))
 
 
+def dirty_bytes(sample: MemorySample) -> int:
+    """Bytes of page cache that reclaim cannot take before they are written."""
+    return sample.stat.get("file_dirty", 0) + sample.stat.get("file_writeback", 0)
+
+
 def shmem_bytes(sample: MemorySample) -> int:
     """Bytes in tmpfs and shared memory, which may outlive the processes of a cgroup."""
     return sample.stat.get("shmem", 0)

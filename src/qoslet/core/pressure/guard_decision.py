@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.cgroup.names import is_below
+from qoslet.core.memory.breakdown import dirty_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
 from qoslet.core.pressure.headroom import GrantedShare, Headroom
@@ -105,11 +106,10 @@ def answer(
     if value - at >= policy.min_step_bytes:
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
-    if signs is not None and verdict.doubtful and not refused:
-        doubt = policy.relief_seconds if verdict.in_vain else policy.doubt_seconds
-        left = doubt - signs.idle_seconds
+    if signs is not None and verdict.doubtful:
+        left, what = _doubt(verdict, signs, dirty_bytes(sample), policy, refused=refused)
         if left > 0:
-            why = f"{mib(reclaimable)} look reclaimable, waiting {left:.0f} s more for that"
+            why = f"{what}, waiting {left:.0f} s more for that"
             return GuardDecision("none", f"no memory to grant, {has}; {why}")
     blind = signs is not None and signs.waiting_ratio is None and computes(signs)
     if signs is not None and blind and signs.idle_seconds < policy.doubt_seconds:
@@ -123,6 +123,19 @@ def answer(
     if bounds.killable:
         return GuardDecision("end", f"no memory to grant, {has}")
     return GuardDecision("none", f"no memory to grant, {has}, and no container to kill")
+
+
+def _doubt(
+    verdict: StallVerdict, signs: StallSignals, dirty: int, policy: GuardPolicy, *, refused: bool
+) -> tuple[float, str]:
+    """Seconds for which a container is not killed yet whose memory looks reclaimable, and what is waited
+    for. A disk, or a file server, that takes no pages is not the container's doing."""
+    if dirty >= max(policy.min_reclaim_bytes, signs.reclaimable // 2):
+        left = policy.disk_seconds - signs.idle_seconds
+        return left, f"{mib(dirty)} of its files wait to be written to a disk"
+    doubt = policy.relief_seconds if verdict.in_vain else policy.doubt_seconds
+    left = 0.0 if refused else doubt - signs.idle_seconds
+    return left, f"{mib(signs.reclaimable)} look reclaimable"
 
 
 def _frees_files(signs: StallSignals) -> bool:

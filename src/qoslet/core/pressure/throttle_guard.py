@@ -36,6 +36,8 @@ class GuardPolicy(Struct, frozen=True):
     relief_seconds: float = 2.0
     """Time without memory to give before a container is killed for it: where the node is short,
     another pod may be evicted first. Also instead of ``doubt_seconds``, where the kernel scanned in vain."""
+    disk_seconds: float = 60.0
+    """The same where half of that memory waits to be written to a disk, whatever the kernel said."""
     min_raised_seconds: float = 30.0
     """Time that a raised value stays at least; doubles with each raise."""
     max_raised_seconds: float = 600.0

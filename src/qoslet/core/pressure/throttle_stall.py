@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import reclaimable_bytes
+from qoslet.core.memory.breakdown import dirty_bytes, reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_between
 from qoslet.core.pressure.stall_tuning import STALL_TUNING, StallTuning
@@ -315,7 +315,7 @@ def _scans_in_vain(
 ) -> bool:
     """Whether the kernel has tried all that looks reclaimable: pages that pipes and sockets hold are on
     the lists. What is being read or written, or may be swapped, takes its time."""
-    dirty = sample.stat.get("file_dirty", 0) + sample.stat.get("file_writeback", 0)
+    dirty = dirty_bytes(sample)
     scanned = progress.scanned * signs.seconds
     clean = not signs.swap and dirty <= signs.reclaimable / 4
     large = signs.reclaimable >= signs.high * tuning.vain_scan_ratio
