@@ -267,6 +267,12 @@ BAD: list[tuple[str, Any, str, str]] = [
         "3 is above the pod's own limit 2",
     ),
     (
+        "watch event",
+        {"type": "ADDED", "object": pod()},
+        "f.json: kind",
+        "it is an event of a watch",
+    ),
+    (
         "no template",
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {}},
         "f.json: Deployment default/web: spec.template",

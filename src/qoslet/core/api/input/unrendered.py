@@ -41,6 +41,7 @@ _KUSTOMIZE_FIELDS = frozenset(
         "transformers",
     ]
 )
+_WATCH_EVENT = frozenset(("type", "object"))
 _ALSO_KUSTOMIZE = frozenset(("apiVersion", "kind", "namespace", "labels", "replicas"))
 
 _ACTION = re.compile(
@@ -95,6 +96,8 @@ def headless(data: Raw | Text, spot: Spot, kind: str | None) -> BadInput | Probl
         return BadInput(message, where=spot.where, hint=hint, fault_code=FaultCode.UNRENDERED)
     missing = "apiVersion" if kind else "kind"
     hint = misspelt(data, missing) or "every Kubernetes document has apiVersion and kind"
+    if keys == _WATCH_EVENT:
+        hint = "it is an event of a watch: give a list, kubectl get pods -A -o json"
     return BadInput("is missing", where=f"{spot.where}: {missing}", hint=hint)
 
 
