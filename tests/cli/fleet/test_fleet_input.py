@@ -79,3 +79,18 @@ def test_what_is_requested_is_a_part_of_what_the_node_reports(
     assert cpu.endswith(f"({part})")
     assert memory == f"memory: 0 requested of {allocatable} allocatable (0%)"
     assert f" {part} " in done.stdout
+
+
+def test_many_cores_are_no_millicores(tmp_path: Path) -> None:
+    text = text_of([*(node(f"node-{at}", cpu="7910m") for at in range(3)), pod(1, "node-0")])
+    done = run("fleet", "-", "--kube-reserved=cpu=0", folder=tmp_path, stdin=text)
+    assert "\ncpu: 500m requested of 23.7 allocatable (2%)\n" in done.stdout
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_nodes_of_the_cluster_do_not_configure_it(tmp_path: Path, listed: bool) -> None:
+    given = json.dumps(node("node-0"))
+    (tmp_path / "node.json").write_text(text_of([node("node-0")]) if listed else given)
+    done = run("fleet", "-", "--node", "node.json", folder=tmp_path, stdin=given)
+    assert done.returncode == 2
+    assert "describes nodes of a cluster (give it with -f" in done.stderr

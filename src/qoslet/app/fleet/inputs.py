@@ -110,14 +110,23 @@ def _documents(path: str) -> list[tuple[str, Any]]:
     for where, value in node_values(path):
         if not isinstance(value, dict):
             raise BadInputs([BadInput("must be an object", where=where)])
-        if value.get("kind") == "Node" and value.get("apiVersion") == "v1":
+        items = value.get("items")
+        if any(map(_is_of_cluster, items if isinstance(items, list) else [value])):
             hint = "give it with -f: --node configures the nodes of the fleet"
-            raise BadInputs([BadInput("is one node of a cluster", where=where, hint=hint)])
+            raise BadInputs([BadInput("describes nodes of a cluster", where=where, hint=hint)])
         found.append((where, value))
     if found and all(value.get("kind") == "Pod" for _, value in found):
         hint = "give pods with -f, what configures nodes with --node"
         raise BadInputs([BadInput("contains a pod, but no node", where=found[0][0], hint=hint)])
     return found
+
+
+def _is_of_cluster(value: Any) -> bool:
+    """Whether it is a Node of the API."""
+    return isinstance(value, dict) and (value.get("kind"), value.get("apiVersion")) == (
+        "Node",
+        "v1",
+    )
 
 
 def fit_of(path: str) -> FitRequest:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from qoslet.core.api.schema import shown
 from qoslet.render.documents.fleet.fleet import (
     STATES,
+    brief,
     counted,
     fit_texts,
     grave,
     other_outcomes,
     outcome_text,
     requested_part,
-    text_of,
     totals,
 )
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
@@ -53,7 +53,7 @@ def _summary(fleet: Fleet) -> Iterator[str]:
     for name in ("cpu", "memory"):
         asked, left, part = requested_part(nodes, name)
         tail = f" ({part})" if part else ""
-        yield f"{name}: {_amount(name, asked)} requested of {_amount(name, left)} allocatable{tail}"
+        yield f"{name}: {brief(name, asked)} requested of {brief(name, left)} allocatable{tail}"
     throttled, over = found["throttled"], found["overcommitted"]
     if throttled or over:
         yield f"{counted(int(str(throttled)), 'container')} throttled at memory.high, {counted(int(str(over)), 'node')} with overcommitted protection"
@@ -85,10 +85,6 @@ def _fitting(fits: Sequence[Fit], of: str = "") -> str:
     names = sorted({one.binding for one in fits})
     binding = ", ".join(f"{name} on {sum(one.binding == name for one in fits):,}" for name in names)
     return f"{sum(one.count for one in fits):,} more{of} fit; what binds: {binding}"
-
-
-def _amount(name: str, amount: int) -> str:
-    return text_of(name, amount) if name == "cpu" else size(rounded(amount))
 
 
 def _nodes(fleet: Fleet, terminal: Terminal, verbose: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.fleet.change import RATIOS
 from qoslet.core.quantity import canonical, from_int, from_milli
 from qoslet.render.documents.plan import API_VERSION, Document
+from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
     from qoslet.core.fleet.change import NodeChange
@@ -68,6 +69,13 @@ def text_of(name: str, amount: int) -> str:
         return canonical(from_milli(amount))
     plain = name == "pods" or name == "pid" or "/" in name
     return canonical(from_int(amount, "DecimalSI" if plain else "BinarySI"))
+
+
+def brief(name: str, amount: int) -> str:
+    """The same for the eye: bytes in whole Mi, and no millicores beside tens of cores."""
+    if name != "cpu":
+        return size(rounded(amount))
+    return text_of(name, amount) if amount < 10_000 else f"{amount / 1000:.1f}".removesuffix(".0")
 
 
 def fleet_document(fleet: Fleet) -> Document:

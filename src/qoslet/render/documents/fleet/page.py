@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from qoslet.core.fleet.change import RATIOS
 from qoslet.render.documents.fleet.fleet import (
     STATES,
+    brief,
     counted,
     fit_texts,
     grave,
     other_outcomes,
     outcome_text,
     requested_part,
-    text_of,
 )
 from qoslet.render.terminal import printable
 from qoslet.render.units import rounded, size
@@ -84,10 +84,8 @@ def _tiles(fleet: Fleet) -> Iterator[str]:
     yield '<div class="tiles">'
     for name in ("cpu", "memory"):
         asked, left, part = requested_part(nodes, name)
-        shown = [
-            text_of(name, one) if name == "cpu" else size(rounded(one)) for one in (asked, left)
-        ]
-        yield _tile(part or "unknown", f"{name} requested: {shown[0]} of {shown[1]}")
+        shown = f"{brief(name, asked)} of {brief(name, left)}"
+        yield _tile(part or "unknown", f"{name} requested: {shown}")
     yield _tile(f"{sum(one.throttled for one in nodes):,}", "containers throttled at memory.high")
     over = sum(one.overcommitted for one in nodes)
     yield _tile(f"{over:,}", "nodes with overcommitted protection")
