@@ -64,7 +64,7 @@ def test_text_that_ends_early(size: int) -> None:
     text = json.dumps({"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]})
     found, faults = read(text[:-8], size)
     assert found == [{"metadata": {"name": "a"}}]
-    assert [fault.message for fault in faults] == ["ends in the middle, after 1 items"]
+    assert [fault.message for fault in faults] == ["ends in the middle, after 1 item"]
 
 
 @settings(max_examples=100, deadline=None)

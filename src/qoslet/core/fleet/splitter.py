@@ -105,7 +105,8 @@ class ItemSplitter:
                 self._state = self._resync
         yield from self._flush()
         if self._final and self._state != self._top:
-            yield self._early(f"ends in the middle, after {self._item} items")
+            items = "1 item" if self._item == 1 else f"{self._item} items"
+            yield self._early(f"ends in the middle, after {items}")
             self._state = self._top
         self._buffer, self._at = self._buffer[self._at :], 0
         self._wanted = 2 * len(self._buffer)
