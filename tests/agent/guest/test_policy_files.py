@@ -96,14 +96,17 @@ def test_a_pod_that_the_reading_may_lack_keeps_its_values(world: World, tmp_path
 
     beside = Beside(world, tmp_path, Source(PODS))
     beside.settle()
-    app = f"{KUBEPODS}/burstable/poda/aapp"
+    app, whole = f"{KUBEPODS}/burstable/poda/aapp", f"{KUBEPODS}/burstable"
+    protected = int(texts(world)[whole]["memory.low"])
     beside.source.status = replace(beside.source.status, complete=False)
     beside.source.want(*PODS[1:])
     beside.settle()
     assert texts(world)[app]["memory.low"] == str(64 * MIB)
+    assert int(texts(world)[whole]["memory.low"]) == protected, "it protects that pod, too"
     beside.source.status = replace(beside.source.status, complete=True)
     beside.sync(70.0)
     assert texts(world)[app]["memory.low"] == "0"
+    assert int(texts(world)[whole]["memory.low"]) == protected - 64 * MIB
 
 
 def test_a_pod_that_ended_leaves_nothing_in_the_journal(world: World, tmp_path: Path) -> None:

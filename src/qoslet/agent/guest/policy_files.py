@@ -82,7 +82,7 @@ class PolicyFiles:
         pods_at: float = float("inf"),
     ) -> FilesSync:
         """Write what differs, restore what is not among ``cgroups`` any more. Without ``complete``
-        nothing is restored: what is absent there may be on the node all the same. ``pods_at`` is when
+        nothing is restored, and no sum lowered: what is absent there may be on the node all the same. ``pods_at`` is when
         the pods were read, in monotonic seconds. Raises QosletError or OSError where the journal
         cannot be written: then nothing is."""
         result = FilesSync()
@@ -100,6 +100,8 @@ class PolicyFiles:
             self.adopt({one.path for one in taken})
             journal.record(taken)
         rows = self._due(node, wanted, seen, plugin, result, pods_at)
+        if not complete:
+            rows = [row for row in rows if not self._lowers_sum(wanted, row)]
         back = list[Difference]()
         if complete:
             given = executor.give_back(node, seen, wanted)
@@ -113,6 +115,14 @@ class PolicyFiles:
         for key in self._refused.keys() - keys - journal.ledger.files.keys():
             del self._refused[key]
         return result
+
+    def _lowers_sum(self, wanted: Sequence[Cgroup], row: Difference) -> bool:
+        """Whether a sum over pods that holds a value of ours would fall."""
+        names = {one.path: one.name for one in wanted}
+        old, new = row.found or "", row.wanted or ""
+        is_ours = (row.path, row.file) in self._executor.journal.ledger.files
+        falls = new.isdecimal() and (old == "max" or (old.isdecimal() and int(new) < int(old)))
+        return is_ours and falls and is_sum(names[row.path].rpartition("/")[2], row.file)
 
     def adopt(self, paths: Iterable[str]) -> None:
         """Write down that files of these cgroups are about to be written, and let the driver."""
