@@ -104,7 +104,8 @@ class StatusSync:
         if pod.sandbox:
             for one in await self._box.containers():
                 found.setdefault(one.labels.get(requests.CONTAINER, ""), []).append(one)
-            listed = {one.id for one in (*boxes, *(one for some in found.values() for one in some))}
+            listed = {one.id for one in boxes}
+            listed |= {one.id for some in found.values() for one in some}
             if lost_ids := {pod.sandbox, *pod.ids.values()} - listed:
                 await self._box.end_lost(lost_ids)
         for name in pod.lives:
