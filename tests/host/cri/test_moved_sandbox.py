@@ -14,6 +14,8 @@ def test_a_sandbox_that_starts_outside_its_pods_cgroup_is_removed(hand: Hand) ->
     hand.server.sandbox_pid = os.getpid()
     hand.runtime.start(spec_of(), {})
     hand.until(lambda: hand.state("app").reason == "CgroupDriverMismatch")
+    asked = [method for method, _ in hand.server.asked]
+    assert not {"CreateContainer", "StartContainer"}.intersection(asked), "nothing ran outside"
     hand.ends()
 
 

@@ -155,6 +155,11 @@ class PodRun(ContainerStops):
                     )
             await self._box.make()
             self._around.changed(pod)
+            if pod.sandbox != self._tended:
+                # before anything runs outside the pod's cgroup
+                await self._tend()
+                if not pod.sandbox:
+                    return
             image = await self._box.image(launch)
             old = pod.ids.pop(name, "")
             if old:
