@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import grpc
@@ -23,7 +22,6 @@ from qoslet.host.cri.requests import (
     SPEC,
 )
 from qoslet.host.cri.runtime import read_facts
-from qoslet.host.cri.shims import survivors
 from qoslet.host.systemd.select_driver import fits_runtime
 from tests.host.cri.server import MIB, CriServer, No
 from tests.host.cri.test_runtime import PARENT, Hand, crio, field, hand, server, spec_of, text
@@ -270,26 +268,6 @@ def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:
     assert set(hand.server.boxes) == {"theirs", "bare", "odd"}
 
 
-def test_a_pod_that_another_root_runs_waits_for_its_end(hand: Hand) -> None:
-    spec = spec_of()
-    namespace, _, name = spec.key.partition("/")
-    hand.server.boxes["theirs"] = pb.PodSandbox(
-        id="theirs",
-        metadata=pb.PodSandboxMetadata(name=name, namespace=namespace, uid="uid"),
-        state=pb.SANDBOX_READY,
-        labels={OLD_ROOT: "/other", "io.kubernetes.pod.uid": "uid"},
-    )
-    hand.runtime.start(spec, {})
-    hand.until(lambda: hand.state("app").reason == "FailedCreatePodSandBox")
-    assert hand.state("app").message.startswith(
-        "the agent of /other runs a pod of this name and UID"
-    )
-    assert set(hand.server.boxes) == {"theirs"}
-    del hand.server.boxes["theirs"]
-    hand.running("app")
-    hand.ends()
-
-
 def test_a_container_that_is_being_started_again_has_not_ended(hand: Hand) -> None:
     hand.runtime.start(spec_of(), {})
     hand.running("app")
@@ -415,17 +393,3 @@ def test_cri_o_has_a_least_memory_limit(crio: CriServer, tmp_path: Path) -> None
     hand.running("app")
     hand.ends()
     hand.runtime.close()
-
-
-def test_processes_of_containers_that_a_runtime_lost_are_found_by_their_id() -> None:
-    with subprocess.Popen(["sleep", "100"]) as child:
-        scopes = {child.pid: f"/q.slice/cri-containerd-{'a' * 64}.scope"}
-
-        def group(pid: int, below: str) -> str:
-            return scopes.get(pid, "") if below == "/q.slice" else ""
-
-        assert [one.pid for one in survivors("/q.slice", {"a" * 64, "b" * 64}, group)] == [
-            child.pid
-        ]
-        assert survivors("/q.slice", {"b" * 64}, group) == []
-        child.kill()
