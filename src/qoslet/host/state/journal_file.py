@@ -50,8 +50,7 @@ class Owned(Protocol):
         """The inode of a group, None where there is none."""
 
     def identifies(self, path: str) -> bool:
-        """Whether the hierarchy has a group whose inodes the journal knows; on v1 others may have
-        it alone."""
+        """Whether a group is in the hierarchy whose inodes the journal knows, the first of v1."""
 
     def below(self, path: str) -> list[str]:
         """The group and all below it, children first."""
