@@ -155,3 +155,7 @@ def test_containers_of_before_the_memory_manager_have_no_memory_nodes(folder: st
     found = [one for one in look(plan, live).findings if one.file == "cpuset.mems"]
     assert {one.path for one in found if one.verdict == "stale"} == paths != set()
     assert all("memoryManagerPolicy None" in one.message for one in found)
+    # what --fix would write, release could not take away
+    todo = repairs(plan, found)
+    assert not todo.rows
+    assert all("release could not undo it" in one.reason for one in todo.left)

@@ -15,7 +15,7 @@ from qoslet.core.cgroup.interface_files import released
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup
 
-UNCLEARED = "the kernel takes no set away while processes run: restart the pod"
+UNCLEARED = "the kernel takes no set away while processes run"
 
 
 class Cpusets:

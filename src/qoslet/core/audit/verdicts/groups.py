@@ -165,15 +165,14 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
     }
     for path in matched.surplus:
         inside = _below(context, path)
-        processes, groups = inside.processes, inside.groups
-        below = f" and {_count(groups, 'cgroup', 'cgroups')} below" if groups else ""
+        below = f" and {_count(inside.groups, 'cgroup', 'cgroups')} below" if inside.groups else ""
         below += f": {named(inside.pids, inside.commands)}" if inside.pids else ""
-        what = _count(processes, "process", "processes")
+        what = _count(inside.processes, "process", "processes")
         parent = matched.planned.get(path.rpartition("/")[0])
         inside_pod = parent is not None and parent.level == "pod"
         uid = _uid(path)
         source: str | None
-        fix = context.repair.remove(path, _unit(context, path)) if not processes else None
+        fix = context.repair.remove(path, _unit(context, path)) if not inside.processes else None
         hint = "" if fix else _ending(context, path)
         pod = None
         if inside_pod and parent is not None and parent.pod is not None:
@@ -184,8 +183,7 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
             message = f"no pod has UID {uid}; it has {what}{below}"
             if planned is not None:
                 message = f"the pod of UID {uid} belongs to {planned}; this has {what}{below}"
-            started = [name.startswith(_INIT) for name in inside.commands.values()]
-            if started and all(started) and not context.is_own:
+            if inside.is_starting and not context.is_own:
                 verdict, message = "pending", f"{message}: its runtime is just starting it"
             reset = "the kubelet, when it cleans up, every 2 seconds"
             source = "kubelet pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
@@ -230,6 +228,12 @@ class _Inside(Struct, frozen=True):
     pids: tuple[int, ...]
     commands: Mapping[int, str]
     groups: int
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether its runtime has only begun to start what is in it."""
+        names = self.commands.values()
+        return bool(names) and all(name.startswith(_INIT) for name in names)
 
 
 def _below(context: AuditContext, path: str) -> _Inside:

@@ -200,7 +200,7 @@ class Values:
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         owner = self._context.owner(cgroup, file)
         if not fresh:
-            finding = replace(finding, fix=None, hint=UNCLEARED)
+            finding = replace(finding, fix=None, hint=f"{UNCLEARED}: restart the pod")
         if not self._context.is_own:
             # its writer writes what it plans, and not here
             finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
