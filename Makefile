@@ -10,7 +10,8 @@ APT := apt-get install -y make python3-venv
 LIVE_JOBS ?= 4
 # What takes long is named, since a run takes as long as that.
 SLOWEST := --durations 15 --durations-min 10
-LIVE = $(BIN)/python -m pytest $(SLOWEST)
+# The folders that have such tests, unless some are named.
+LIVE = $(BIN)/python -m pytest $(SLOWEST) $(if $(findstring tests/,$(ARGS)),,tests/live tests/contract tests/vm)
 SECONDS_OF_RUN ?= 15
 SYSTEM ?= trixie
 CMD ?= uname -a

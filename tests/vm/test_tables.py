@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import REPO
 from tests.vm import cache, packages, table
 from tests.vm.guest import Job, Left
 from tests.vm.image import unfit
 from tests.vm.matrix import chosen, report
 from tests.vm.plugin import hierarchies
-from tests.vm.systems import ALL, FLOORS, SHORT
+from tests.vm.systems import ALL, FLOORS, SHORT, SUITES
 from tests.vm.table import Row
 
 REPORT = """<testsuites><testsuite>
@@ -207,3 +208,16 @@ def test_guests_leave_out_what_the_live_tests_of_the_machine_showed() -> None:
     assert [runs("trixie-agent", alike, live) for live in ("", "v1", "v2")] == [True, False, False]
     assert runs("bookworm", here, "v1", whole=True), "the long matrix has all"
     assert runs("trixie-agent", alike, "v1", whole=True)
+
+
+def test_live_tests_are_where_machines_and_guests_look_for_them() -> None:
+    folders = {
+        str(path.parent.relative_to(REPO))
+        for path in (REPO / "tests").rglob("test_*.py")
+        if "mark.live" in path.read_text()
+    }
+    assert folders
+    assert [name for name in folders if not name.startswith(SUITES)] == []
+    lines = (REPO / "Makefile").read_text().splitlines()
+    (live,) = [line for line in lines if line.startswith("LIVE =")]
+    assert all(suite in live for suite in SUITES)
