@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define OTHERS 16
-static char block[1 << 20];
 
 /* A file of holes, so long that nobody reads a page of it twice. */
 static int holes(void)

@@ -149,14 +149,14 @@ static void signals(size_t amount, size_t more)
     (void)more;
 }
 
-static char block[1 << 16];
+static char chunk[1 << 16];
 
 static void write_on(void)
 {
     int file = disk_file(1);
     size_t at;
-    for (at = 0;; at = (at + sizeof block) % (8 * MIB)) {
-        need(pwrite(file, block, sizeof block, at) == sizeof block && !fdatasync(file));
+    for (at = 0;; at = (at + sizeof chunk) % (8 * MIB)) {
+        need(pwrite(file, chunk, sizeof chunk, at) == sizeof chunk && !fdatasync(file));
         step();
     }
 }
@@ -186,8 +186,8 @@ static void fsyncs_beside(size_t amount, size_t more)
         need(writers[one] >= 0);
         if (!writers[one])
             file = disk_file(1);
-        for (at = 0; !writers[one]; at = (at + sizeof block) % (8 * MIB))
-            if (pwrite(file, block, sizeof block, at) < 0 || fdatasync(file))
+        for (at = 0; !writers[one]; at = (at + sizeof chunk) % (8 * MIB))
+            if (pwrite(file, chunk, sizeof chunk, at) < 0 || fdatasync(file))
                 _exit(1);
     }
     touch(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB);

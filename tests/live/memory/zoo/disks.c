@@ -15,8 +15,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-static char block[1 << 20];
-
 static void hold(size_t amount)
 {
     if (amount)

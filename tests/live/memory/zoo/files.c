@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char block[1 << 20];
-
 static void read_through(int file, size_t amount)
 {
     size_t done;

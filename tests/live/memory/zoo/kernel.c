@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static char block[1 << 16];
+static char chunk[1 << 16];
 
 static void filled_pipes(size_t amount, size_t pause)
 {
@@ -21,7 +21,7 @@ static void filled_pipes(size_t amount, size_t pause)
         ssize_t size;
         need(!pipe2(ends, O_NONBLOCK));
         fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
-        while ((size = write(ends[1], block, sizeof block)) > 0)
+        while ((size = write(ends[1], chunk, sizeof chunk)) > 0)
             filled += size;
         if (filled - told >= MIB) {
             told = filled;
@@ -56,7 +56,7 @@ static void filled_sockets(size_t amount, size_t pause)
         ssize_t sent;
         need(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends));
         setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
-        while ((sent = write(ends[0], block, 32 << 10)) > 0)
+        while ((sent = write(ends[0], chunk, 32 << 10)) > 0)
             filled += sent;
         if (filled - told >= MIB) {
             told = filled;
@@ -98,7 +98,7 @@ static void tcp(size_t amount, size_t more)
         ssize_t size;
         need(end >= 0 && !connect(end, (struct sockaddr *)&at, sizeof at));
         need(accept(listening, NULL, NULL) >= 0 && fcntl(end, F_SETFL, O_NONBLOCK) >= 0);
-        while ((size = write(end, block, sizeof block)) > 0) {
+        while ((size = write(end, chunk, sizeof chunk)) > 0) {
             filled += size;
             step();
         }

@@ -18,8 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static char block[1 << 20];
-
 static void then(size_t more)
 {
     touch(anonymous_pages(more * MIB, MAP_PRIVATE), more * MIB);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char *heap, block[1 << 20];
+static char *heap;
 static size_t heap_bytes;
 static volatile size_t filled;
 

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+char block[1 << 20];
 static struct progress *mine;
 static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel,
                                             cycles, held, servers, disks, objects};
