@@ -255,7 +255,9 @@ class PodEviction:
             lease = None
         if lease is not None and lease.spec.holder == self._ask.holder:
             reply = yield from self._send(self._put(workload, None, lease.metadata.version))
-        return [] if reply.code == 200 else [f"the Lease {workload.lease} ends by its time"]
+        if reply.code == 200:
+            return []
+        return [f"the Lease {workload.lease} was not given back: it expires by itself"]
 
     def _tell(self, outcome: EvictionOutcome) -> Generator[Call | Pause, Reply, list[str]]:
         """An Event on the pod."""
