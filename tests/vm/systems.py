@@ -191,14 +191,6 @@ SHORT: Final = (
         shown=(("v2", _COVERED), ("", (*_ONCE, *_NO_KERNELS, *_KEPT))),
     ),
     System(
-        "sid",
-        "sid",
-        "v2",
-        third=2,
-        covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_APPLIED, *_BY_ANOTHER, *_UNDECIDED),
-    ),
-    System("trixie-zoo", "trixie", "v2", only=(*_ZOO, _GUARD), packages=_COMPILER, timed=True),
-    System(
         "bookworm",
         "bookworm",
         "v1",
@@ -212,8 +204,16 @@ SHORT: Final = (
         ),
     ),
     System(
+        "sid",
+        "sid",
+        "v2",
+        third=2,
+        covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_APPLIED, *_BY_ANOTHER, *_UNDECIDED),
+    ),
+    System(
         "trixie-agent", "trixie", "v2", only=_AGENT, shown=(("", (*_LOOP, *_ONCE, *_NO_KERNELS)),)
     ),
+    System("trixie-zoo", "trixie", "v2", only=(*_ZOO, _GUARD), packages=_COMPILER, timed=True),
 )
 
 # `make test-vm-full` boots these as well.
