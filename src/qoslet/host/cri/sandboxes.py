@@ -309,9 +309,17 @@ class Sandboxes:
         pod = self._pod
         if not pod.parent:
             return
-        boxes = [one.id for one in await self.sandboxes()]
-        socket = self._calls.endpoint.removeprefix("unix://")
-        lost = LostPod(pod.parent, frozenset(boxes), frozenset(self._had), self._since, socket)
+        known = {one.id for one in await self.sandboxes()}
+        if pod.sandbox:
+            known |= {one.id for one in await self.containers()}
+        lost = LostPod(
+            pod.parent,
+            frozenset(known),
+            frozenset(pod.pids.values()),
+            frozenset(self._had),
+            self._since,
+            self._calls.endpoint.removeprefix("unix://"),
+        )
         for one in strays(lost):
             end(one)
             self._around.note(

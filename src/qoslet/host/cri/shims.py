@@ -61,11 +61,13 @@ def group_of(pid: int, below: str) -> str:
 
 class LostPod(Struct, frozen=True):
     """What may be left of a pod in a runtime that was killed meanwhile. ``known`` are the sandboxes
-    that it has, ``had`` those that the pod ever had; ``since`` is when one was asked for whose id
-    never came, in clock ticks since the boot; ``socket`` is the runtime's."""
+    and containers that it has, ``had`` the sandboxes that the pod ever had; ``since`` is when one was
+    asked for whose id never came, in clock ticks since the boot; ``socket`` is the runtime's. ``mains``
+    are the first processes of the pod's containers: who watches over one of them is no stray."""
 
     parent: str
     known: frozenset[str]
+    mains: frozenset[int] = frozenset()
     had: frozenset[str] = frozenset()
     since: int | None = None
     socket: str = ""
@@ -76,9 +78,10 @@ def strays(lost: LostPod) -> list[MainProcess]:
     directory is its bundle: it names the group, and is deleted where containerd has given up the
     sandbox but not the shim."""
     found = []
+    watching = {parent_of(pid) for pid in lost.mains}
     for name in os.listdir("/proc"):
         pid = int(name) if name.isdigit() else 0
-        if not pid or not _is_shim(pid):
+        if not pid or pid in watching or not _is_shim(pid):
             continue
         start = start_time(pid)
         if start is not None and _is_stray(pid, start, lost):

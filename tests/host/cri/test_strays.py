@@ -1,0 +1,38 @@
+"""Which of a runtime's own processes an agent ends: none that watches over a container it knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from qoslet.host.cri.shims import LostPod, strays
+
+POD = "/qoslet/pod1"
+
+
+def test_who_watches_over_a_known_container_is_no_stray(tmp_path: Path) -> None:
+    bundle, program = tmp_path / "0123", tmp_path / "containerd-shim-test"
+    bundle.mkdir()
+    config = {"linux": {"cgroupsPath": f"{POD}/0123"}}
+    (bundle / "config.json").write_text(json.dumps(config))
+    shutil.copy("/bin/sh", program)
+    words = [str(program), "-c", "sleep 1000 & echo $!; wait"]
+    shim = subprocess.Popen(
+        words, cwd=bundle, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert shim.stdout is not None
+        main = int(shim.stdout.readline())
+        while os.readlink(f"/proc/{main}/exe") == str(program):
+            time.sleep(0.01)
+        assert [one.pid for one in strays(LostPod(POD, frozenset()))] == [shim.pid]
+        assert strays(LostPod(POD, frozenset({"0123"}))) == []
+        assert strays(LostPod(POD, frozenset(), frozenset({main}))) == []
+    finally:
+        os.killpg(shim.pid, signal.SIGKILL)
+        shim.communicate()
