@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.audit import pending
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.verdicts.groups import is_container
+from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.names import SLICE
 
 _SUMS = (
@@ -29,7 +30,6 @@ _SUMS = (
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
 _PROTECTION = ("memory.min", "memory.low")
-_CPUSETS = ("cpuset.cpus", "cpuset.mems")
 _STARTED = "the kubelet has just started and updates it within a minute"
 _READING = "the kubelet has just started and may not have read all its pods"
 _MAKING = "the kubelet has just started and makes it within seconds"
@@ -102,7 +102,7 @@ def _to_come(one: Finding, work: KubeletWork) -> str:
     if summed and work.has_changed:
         return _CHANGED
     # its CPU manager gives containers their CPUs each cpuManagerReconcilePeriod
-    is_given = file in _CPUSETS and one.container is not None
+    is_given = file in CPUSETS and one.container is not None
     is_planned = one.rule is not None and (one.pod is None or is_given)
     if work.is_new and (summed or (is_planned and leaf not in ("burstable", "besteffort"))):
         return _STARTED

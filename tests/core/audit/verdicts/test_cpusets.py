@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.api.pod import Resources
+from qoslet.core.api.pod import Pod, Resources
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.repairs import repairs
 from qoslet.core.plan.plan import plan as planned
@@ -100,17 +100,22 @@ def test_the_set_of_a_reserved_cgroup_is_its_administrators(folder: str) -> None
     assert sole(plan, written(live, path, "memory.max", "4096")).verdict == "drift"
 
 
+def exclusive(given: Plan) -> Pod:
+    """The Guaranteed pod of a plan, whose containers ask for a CPU of their own."""
+    whole = {"cpu": parse("1"), "memory": parse("1Gi")}
+    pod = next(one.pod for one in given.pods if one.qos == "Guaranteed")
+    made = [replace(one, resources=Resources(whole, whole)) for one in pod.containers]
+    return replace(pod, containers=tuple(made))
+
+
 @pytest.mark.parametrize(("cpus", "verdict"), [("1", "stale"), ("1-2", "drift")])
 def test_exclusive_cpus_of_a_policy_of_before_are_stale(
     folder: str, cpus: str, verdict: str
 ) -> None:
     # beside a kubelet 1.36.2: after policy static one container kept its own, the others have all again
     given = plan_of(folder, "v1")
-    whole = {"cpu": parse("1"), "memory": parse("1Gi")}
-    pod = next(one.pod for one in given.pods if one.qos == "Guaranteed")
-    made = [replace(one, resources=Resources(whole, whole)) for one in pod.containers]
-    others = [one.pod for one in given.pods if one.pod is not pod]
-    plan = planned([*others, replace(pod, containers=tuple(made))], given.node)
+    pod = exclusive(given)
+    plan = planned([one.pod for one in given.pods if one.pod.uid != pod.uid] + [pod], given.node)
     live = with_sets(plan)
     rows = [one for one in plan.cgroups if one.level == "container" and one.pod is not None]
     path = next(one.path or "" for one in rows if one.pod.uid == pod.uid)  # type: ignore[union-attr]
@@ -123,10 +128,7 @@ def test_the_quota_of_exclusive_cpus_is_that_of_another_policy(
     folder: str, before: str, now: str
 ) -> None:
     given = plan_of(folder, "v2")
-    whole = {"cpu": parse("1"), "memory": parse("1Gi")}
-    pod = next(one.pod for one in given.pods if one.qos == "Guaranteed")
-    made = [replace(one, resources=Resources(whole, whole)) for one in pod.containers]
-    pods = [replace(pod, containers=tuple(made))]
+    pods = [exclusive(given)]
 
     def under(policy: str) -> Plan:
         kubelet = replace(given.node.kubelet, cpu_manager_policy=policy)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
-from qoslet.core.cgroup.interface_files import released
+from qoslet.core.cgroup.interface_files import cpu_numbers, released
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup
 
@@ -72,10 +72,5 @@ def _is_exclusive(cgroup: Cgroup, cpus: str) -> bool:
     resources = cgroup.container.resources
     asked = resources.requests.get("cpu", ZERO)
     is_whole = asked.milli > 0 and asked.milli % 1000 == 0
-    return is_whole and asked == resources.limits.get("cpu") and _count(cpus) * 1000 == asked.milli
-
-
-def _count(numbers: str) -> int:
-    """How many are in a list of the kernel's, such as 0-2,5."""
-    ranges = (part.partition("-") for part in numbers.split(","))
-    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
+    is_equal = asked == resources.limits.get("cpu")
+    return is_whole and is_equal and len(cpu_numbers(cpus)) * 1000 == asked.milli

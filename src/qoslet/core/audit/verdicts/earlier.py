@@ -12,6 +12,7 @@ from msgspec import Struct
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Doubt
 from qoslet.core.audit.verdicts.other_configurations import (
+    PROTECTION,
     Differing,
     OtherConfiguration,
     other_configurations,
@@ -29,7 +30,6 @@ _LEAST_IN_A_ROW = 3
 have it that were created later, where the oldest one alone differs."""
 
 _QUOTAS = ("cpu.max", "cpu.cfs_quota_us")
-_PROTECTION = ("memory.min", "memory.low")
 
 
 class _Row(Struct, frozen=True):
@@ -79,7 +79,7 @@ class EarlierConfiguration:
         protection of a planned file, where no policy gives so much."""
         if self._context.is_own:
             return False
-        if file in _PROTECTION:
+        if file in PROTECTION:
             return next(self._of(cgroup, file), None) is None
         if file not in _QUOTAS or _is_unlimited(found):
             return file in _QUOTAS

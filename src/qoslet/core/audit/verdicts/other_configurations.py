@@ -34,7 +34,7 @@ _DEFAULTS: dict[str, object] = {
 }
 """What kubelets have where nobody sets the field. Source: kubelet apis/config/v1beta1/defaults.go."""
 _MEMORY_QOS = ("memory.high", "memory.min", "memory.low")
-_PROTECTION = ("memory.min", "memory.low")
+PROTECTION = ("memory.min", "memory.low")
 
 Differing = tuple[Setting, str]
 """A planned value of a pod or container, and what was found."""
@@ -105,7 +105,7 @@ def _memory_qos(
     if file != "memory.high":
         for policy in {"None", "TieredReservation"} - {node.kubelet.memory_reservation_policy}:
             told = f"memoryReservationPolicy {policy}"
-            yield _other(node, told, _PROTECTION, memory_reservation_policy=policy)
+            yield _other(node, told, PROTECTION, memory_reservation_policy=policy)
         return
     factors, reserved = list[str](), list[str]()
     for setting, found in differing:
