@@ -186,16 +186,9 @@ def _goes_on(last: MemorySample, sample: MemorySample, tuning: StallTuning) -> b
     """Whether two samples can be compared."""
     at_high = is_near(last, tuning)
     longest = tuning.max_stall_gap_seconds if at_high else tuning.max_gap_seconds
-    return (
-        sample.at - last.at <= longest
-        and (last.path, last.identity, last.high)
-        == (
-            sample.path,
-            sample.identity,
-            sample.high,
-        )
-        and (thresholds_crossed(sample) >= thresholds_crossed(last))
-    )
+    before, now = ((one.path, one.identity, one.high) for one in (last, sample))
+    is_counted_on = thresholds_crossed(sample) >= thresholds_crossed(last)
+    return sample.at - last.at <= longest and before == now and is_counted_on
 
 
 def _compared(

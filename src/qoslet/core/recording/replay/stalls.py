@@ -14,6 +14,7 @@ from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure import throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, Resolution, StallSituation, decide
 from qoslet.core.pressure.guard_mode import Mode
+from qoslet.core.pressure.stall_tuning import StallTuning
 from qoslet.core.pressure.throttle_guard import HighOverride
 from qoslet.core.recording.replay.kills import Kills
 from qoslet.core.recording.replay.policy import ReplayPolicy
@@ -53,12 +54,16 @@ class StallReplay:
             self._end_stall(path, scene)
             del self._watched[path]
             self._overrides.pop(path, None)
-        tuning = self._policy.tuning
+        tuning = replace(
+            self._policy.tuning,
+            max_gap_seconds=scene.gap(self._policy.tuning.max_gap_seconds),
+            max_stall_gap_seconds=scene.gap(self._policy.tuning.max_stall_gap_seconds),
+        )
         for path in sorted(scene.samples.keys() & scene.fresh, key=self._since):
             sample = scene.samples[path]
             is_near = path in self._watched or throttle_stall.is_near(sample, tuning)
             if is_near and scene.mode(path, self._policy.mode) != "off":
-                self._update(path, sample, scene)
+                self._update(path, sample, scene, tuning)
 
     def _since(self, path: str) -> tuple[float, str]:
         """The longest stall is answered first."""
@@ -66,15 +71,9 @@ class StallReplay:
         stalled = watched is not None and watched.tracker.verdict.state == "stalled"
         return (watched.tracker.verdict.since if watched and stalled else float("inf")), path
 
-    def _update(self, path: str, sample: MemorySample, scene: Scene) -> None:
+    def _update(self, path: str, sample: MemorySample, scene: Scene, tuning: StallTuning) -> None:
         watched = self._watched.setdefault(path, _Watched())
         room = throttle_stall.swap_headroom(sample, scene.node.swap_free)
-        tuning = self._policy.tuning
-        tuning = replace(
-            tuning,
-            max_gap_seconds=scene.gap(tuning.max_gap_seconds),
-            max_stall_gap_seconds=scene.gap(tuning.max_stall_gap_seconds),
-        )
         watched.tracker = throttle_stall.track_sample(watched.tracker, sample, room, tuning)
         verdict = watched.tracker.verdict
         if verdict.state != "stalled":
