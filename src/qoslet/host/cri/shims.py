@@ -79,9 +79,8 @@ def strays(lost: LostPod) -> list[MainProcess]:
     sandbox but not the shim."""
     found = []
     watching = {parent_of(pid) for pid in lost.mains}
-    for name in os.listdir("/proc"):
-        pid = int(name) if name.isdigit() else 0
-        if not pid or pid in watching or not _is_shim(pid):
+    for pid in _processes():
+        if pid in watching or not _is_shim(pid):
             continue
         start = start_time(pid)
         if start is not None and _is_stray(pid, start, lost):
@@ -95,13 +94,17 @@ def survivors(
     """The processes in the cgroups of these sandboxes and containers below a pod's: a runtime has the id
     in the cgroup's name. ``group`` tells the cgroup of a process."""
     found = []
-    for name in os.listdir("/proc"):
-        pid = int(name) if name.isdigit() else 0
-        leaf = os.path.basename(group(pid, parent)) if pid else ""
+    for pid in _processes():
+        leaf = os.path.basename(group(pid, parent))
         if leaf and any(id in leaf for id in ids):
             start = start_time(pid)
             found += [MainProcess(pid, start, 0)] if start is not None else []
     return found
+
+
+def _processes() -> list[int]:
+    """All processes."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def _is_stray(pid: int, start: int, lost: LostPod) -> bool:
