@@ -192,6 +192,14 @@ def test_the_table(wide: bool) -> None:
     golden("ps.wide.txt" if wide else "ps.txt", "\n".join(drawn) + "\n")
 
 
+def test_ready_counts_no_init_container_that_ends() -> None:
+    """As kubectl: containers and sidecars."""
+    roles = (("prepare", "init", False), ("mesh", "sidecar", True), ("app", "regular", True))
+    containers = [{"name": name, "role": role, "running": up} for name, role, up in roles]
+    item = {"name": "web", "phase": "Running", "status": "Running", "containers": containers}
+    assert table([item], 0.0, Terminal(), False, False)[1].split()[1] == "2/2"
+
+
 def test_a_clock_that_was_set_back_puts_off_no_restart() -> None:
     items = document()["items"]
     assert isinstance(items, list)

@@ -110,7 +110,7 @@ def _cell(name: str, item: Mapping[str, object], now: float) -> str:
     value = item.get(field.key)
     match name:
         case "pod_ready":
-            containers = _containers(item)
+            containers = [one for one in _containers(item) if one.get("role") != "init"]
             return f"{sum(bool(one.get(field.key, one.get('running'))) for one in containers)}/{len(containers)}"
         case "container_restarts":
             return str(sum(_whole(one.get(field.key)) for one in _containers(item)))
