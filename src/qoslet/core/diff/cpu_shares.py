@@ -1,8 +1,8 @@
 """The part of the pods' CPU that each planned cgroup gets when all of them want all they can.
 
 Weights count among siblings: a part is the product of the parts on the way down. Only who runs
-competes: no sandbox, no init container that ends, no QoS cgroup without pods. Quotas are another
-question. Source: sched-design-CFS; kernel sched.h ``WEIGHT_IDLEPRIO`` for ``cpu.idle``.
+competes: no sandbox, no init container that ends, no QoS cgroup without pods, no Windows pod, which
+has no cgroup. Quotas are another question. Source: sched-design-CFS; kernel sched.h ``WEIGHT_IDLEPRIO`` for ``cpu.idle``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cpu_shares(plan: Plan) -> Mapping[str, float]:
 
 def competes(cgroup: Cgroup) -> bool:
     """Whether who runs in it, or below it, wants CPU for long."""
-    if cgroup.level == "sandbox":
+    if cgroup.level == "sandbox" or (cgroup.pod is not None and cgroup.pod.os == "windows"):
         return False
     return cgroup.level != "container" or cgroup.role in ("regular", "sidecar")
 

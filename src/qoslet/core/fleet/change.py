@@ -121,12 +121,17 @@ def change_between(before: Plan, after: Plan) -> NodeChange:
     """What differs between two whole plans."""
     counter = ChangeCounter()
     if before is after:
-        counter.unchanged(len(before.pods))
+        counter.unchanged(_competing(before))
         return counter.done()
     found = diff(before, after)
     counter.add(Effect.of(found.changes))
     for share in found.shares:
         if share.cgroup.level == "pod":
             counter.share(share)
-    counter.unchanged(len(before.pods) - sum(counter.ratios))
+    counter.unchanged(_competing(before) - sum(counter.ratios))
     return counter.done()
+
+
+def _competing(plan: Plan) -> int:
+    """How many pods may have a CPU share: those of Windows have none."""
+    return sum(one.pod.os == "linux" for one in plan.pods)
