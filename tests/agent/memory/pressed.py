@@ -47,9 +47,9 @@ class Pressed(Bench):
         )
 
     def pod(self, name: str, held: int, request: str = "", limit: str = "", **more: Any) -> None:
-        """A pod that holds so many MiB, of which ``cache`` are page cache, ``shmem`` lie in a
+        """A pod that holds so many MiB beside ``cache``, of which ``locked`` are locked; ``shmem`` lie in a
         tmpfs and ``kernel`` is kept by the kernel."""
-        stat = {key: more.pop(key, 0) for key in ("cache", "shmem", "kernel")}
+        stat = {key: more.pop(key, 0) for key in ("cache", "locked", "shmem", "kernel")}
         pod = replace(pod_of(name, resources(request, limit)), **more)
         self.source.put(pod, spec_of(pod))
         self.holds[name] = {"held": held, **stat}
@@ -96,6 +96,8 @@ def _sample(parts: dict[str, int]) -> dict[str, Any]:
         "anon": held - shmem - parts.get("kernel", 0) * MIB,
         "file": cache + shmem,
         "shmem": shmem,
+        "inactive_file": cache - parts.get("locked", 0) * MIB,
+        "unevictable": parts.get("locked", 0) * MIB,
     }
     return {"current": held + cache, "stat": stat}
 

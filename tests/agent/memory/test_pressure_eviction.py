@@ -144,6 +144,17 @@ def test_files_of_others_in_a_tmpfs_of_the_node_are_not_the_hogs(
     assert {"hog"} - bench.keeper.running == ended
 
 
+def test_locked_files_end_with_their_pod() -> None:
+    """The kernel counts them as page cache, and as nothing that can be had."""
+    bench = Pressed()
+    bench.pod("hog", 3, cache=1300, locked=1290)
+    bench.pod("quiet", 120)
+    bench.time(2)
+    said = short(bench).time(2)
+    assert "evicting d/hog: memory is short on the node: best-effort: uses 1293 MiB" in said[0]
+    assert bench.keeper.running == {"quiet"}
+
+
 def test_nobody_is_chosen_while_a_pod_was_not_looked_at() -> None:
     bench = Pressed()
     bench.pod("hog", 1300, "cpu=100m memory=10Mi")

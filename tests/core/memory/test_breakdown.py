@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from qoslet.core.memory.breakdown import file_list_bytes, page_cache_bytes, reclaimable_bytes
+from qoslet.core.memory.breakdown import (
+    file_list_bytes,
+    held_bytes,
+    page_cache_bytes,
+    reclaimable_bytes,
+)
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.memory.stat_parser import stat_v1
 
@@ -19,11 +24,20 @@ STAT = {
 }
 
 
-def test_locked_pages_are_page_cache_but_cannot_be_taken() -> None:
+def test_locked_pages_of_files_are_its_own_and_cannot_be_taken() -> None:
     sample = MemorySample("/a", 0.0, 1, 200, stat=STAT)
-    assert page_cache_bytes(sample) == 70
+    assert page_cache_bytes(sample) == 60
+    assert held_bytes(sample) == 140
     assert file_list_bytes(STAT) == 60
     assert reclaimable_bytes(sample, 0) == 65
+
+
+def test_locked_anonymous_memory_is_no_locked_file() -> None:
+    stat = STAT | {"unevictable": 50, "inactive_anon": 10, "inactive_file": 50}
+    sample = MemorySample("/a", 0.0, 1, 200, stat=stat)
+    assert page_cache_bytes(sample) == 70
+    # no list of files: nothing locked, nothing known
+    assert page_cache_bytes(MemorySample("/a", 0.0, 1, 200, stat={"file": 100, "shmem": 30})) == 70
 
 
 def test_anonymous_memory_can_be_taken_as_far_as_swap_has_room() -> None:

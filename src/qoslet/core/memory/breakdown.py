@@ -6,12 +6,13 @@ The one owner of page cache as a number. ``memory.stat`` has it twice, and both 
   pages of tmpfs and shared memory are on the anonymous lists, pages freed with MADV_FREE are here.
   ``file_list_bytes`` and ``reclaimable_bytes`` answer what can be taken back: the guard at
   memory.high, headroom, the room below a lower limit.
-- by type (``file`` less ``shmem``): all data of files, locked or not. ``page_cache_bytes`` answers
-  what a cgroup is charged for beside its own memory: the ranking of victims, page cache under
-  protection, and what is shown of a cgroup at its limit.
+- by type (``file`` less ``shmem``), without what is locked: ``page_cache_bytes`` answers what a cgroup
+  is charged for beside its own memory: the ranking of victims, page cache under protection, and what
+  is shown of a cgroup at its limit. Locked files, and memory of ``memfd_secret`` which counts as
+  ``file``, are its own memory: only its end gives them back, and the kernel counts them as not available.
 
 Reads ``memory.stat`` by v2's names. Source: Documentation/admin-guide/cgroup-v2.rst "memory.stat"
-(the lists and the types need not agree), mm/swap.c lru_lazyfree, mm/vmscan.c get_scan_count.
+(the lists and the types need not agree), mm/swap.c lru_lazyfree, mm/vmscan.c get_scan_count, mm/secretmem.c.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ def reclaimable_bytes(sample: MemorySample, swap_headroom: int) -> int:
 
 
 def page_cache_bytes(sample: MemorySample) -> int:
-    """Bytes of page cache by type: no tmpfs and no shared memory, locked pages included."""
-    return max(0, sample.stat.get("file", 0) - shmem_bytes(sample))
+    """Bytes of page cache by type: no tmpfs, no shared memory, and no locked pages."""
+    cache = max(0, sample.stat.get("file", 0) - shmem_bytes(sample))
+    listed = file_list_bytes(sample.stat)
+    # locked anonymous memory is among the unevictable, too
+    return cache - min(sample.stat.get("unevictable", 0), max(0, cache - listed))
 
 
 def dirty_bytes(sample: MemorySample) -> int:
