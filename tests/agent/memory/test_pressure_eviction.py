@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import GuardMode, MemoryPolicy
-from qoslet.core.memory.sample import Pressure
+from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
+from qoslet.sim.memory import SimMemory
 from tests.agent.memory.pressed import ACT, MIB, TOTAL, Pressed, short, usual
 
 
@@ -153,6 +154,31 @@ def test_locked_files_end_with_their_pod() -> None:
     said = short(bench).time(2)
     assert "evicting d/hog: memory is short on the node: best-effort: uses 1293 MiB" in said[0]
     assert bench.keeper.running == {"quiet"}
+
+
+@pytest.mark.parametrize("after", [0.5, 1.0, 1.5])
+def test_nobody_goes_for_a_hog_that_lets_go_while_it_is_looked_at(after: float) -> None:
+    bench = Pressed()
+    bench.pod("hog", 1300)
+    bench.pod("quiet", 120)
+    bench.time(12)
+    lets_go_at, hog, asked = bench.clock.now + after, bench.groups("hog")[0], [0.0]
+
+    class LetsGo(SimMemory):
+        def node(self) -> NodeMemory:
+            asked.append(bench.clock.now)
+            return super().node()
+
+        def sample(self, path: str) -> MemorySample | None:
+            if path == hog and asked[-1] == bench.clock.now >= lets_go_at:
+                bench.holds["hog"]["held"], bench.available = 0, 1360
+                bench.stall, bench.scans = 0.0, 0
+                bench._pass(0.0)
+            return super().sample(path)
+
+    bench.memory.__class__ = LetsGo
+    short(bench).time(5, 0.5)
+    assert bench.keeper.running >= {"quiet"}
 
 
 def test_nobody_is_chosen_while_a_pod_was_not_looked_at() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from qoslet.agent.ports import MemoryReader
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.api.aggregate import requests
@@ -15,6 +16,7 @@ from qoslet.core.memory.effective_protection import EffectiveMemory, Protection
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.memory.stat_parser import number
 from qoslet.core.pressure.eviction_ranking import Candidate, charged_and_freed
+from qoslet.core.pressure.node_pressure import PressureState
 from qoslet.core.quantity import ZERO
 
 
@@ -62,6 +64,19 @@ def largest_since(
         same = [one for one in history if one.identity == last.identity and one.at >= since]
         found[last.path] = max(same, key=held_bytes, default=last)
     return found
+
+
+def came_back(state: PressureState, held: int, reader: MemoryReader) -> bool:
+    """Whether what is missing came back while the pods were looked at: who let it go holds nothing now,
+    and the first in the order may be an innocent. ``held`` is the usage of the cgroup before, of the
+    node what is available, negative."""
+    if state.path:
+        seen = reader.sample(state.path)
+        now = held if seen is None else seen.current
+    else:
+        look = reader.node()
+        now = -look.available if look.total else held
+    return held - now >= max(1, state.missing)
 
 
 def is_below_cgroup(worker: PodWorker, path: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from qoslet.agent.memory.eviction_candidates import (
+    came_back,
     candidate_of,
     is_below_cgroup,
     largest_since,
@@ -365,8 +366,10 @@ class PressureEviction:
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
     ) -> bool:
         """Log the decision and carry it out; True if a pod is evicted."""
-        where = state.path or "the node"
-        victim = choice.victim
+        where, victim = state.path or "the node", choice.victim
+        held = self._history[state.path][-1].current if state.path else -node.available
+        if victim is not None and came_back(state, held, self._reader):
+            return False
         key = "" if victim is None else victim.key
         what = {
             "end": f"evicting {key}",
