@@ -13,6 +13,7 @@ from tests.core.pressure.throttle_model import (
     MIB,
     Task,
     Throttled,
+    beside_pinned,
     delay,
     mixture,
     on_slow_disk,
@@ -55,6 +56,21 @@ def test_nobody_does_without_psi(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_nobody_does_beside_readers_of_a_slow_disk(seed: int) -> None:
     assert guarded(on_slow_disk(Random(seed))).longest <= 2.0
+
+
+@pytest.mark.parametrize("seed", [7, 15, 18, 22])
+@pytest.mark.parametrize("psi", [True, False])
+def test_nobody_does_beside_what_only_looks_reclaimable(seed: int, psi: bool) -> None:
+    assert guarded(beside_pinned(Random(seed)), psi=psi).longest <= 2.0
+
+
+@pytest.mark.parametrize("size", [4, 12, 20])
+@pytest.mark.parametrize("psi", [True, False])
+def test_nobody_does_while_another_computes_beside_that(size: int, psi: bool) -> None:
+    """Without PSI nobody tells who waits, but all that looks reclaimable was scanned and not taken."""
+    pins, others = Task("pins", 4 * MIB, size * MIB), ("computes", "comes")
+    group = alone(92 - size, pins, *(Task(kind, MIB, 4 * MIB) for kind in others))
+    assert guarded(group, psi=psi).longest <= 2.5
 
 
 @pytest.mark.parametrize("seed", [18, 21, 22, 47, 52, 56, 59])

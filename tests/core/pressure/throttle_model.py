@@ -28,7 +28,8 @@ class Task:
     """One that charges ``rate`` bytes a tick until it holds ``most``. ``kind``: ``grows`` is the one whose
     steps of a MiB count, ``comes`` and goes again, ``names`` makes and removes files, ``streams``
     page cache that is read once, ``reads`` a file of ``most`` again and again, ``faults`` the same by
-    page faults, ``computes``. After each batch it waits ``pause`` seconds for a disk."""
+    page faults, ``pins`` page cache of ``most`` that cannot be taken, as pipes and sockets do, ``computes``. After
+    each batch it waits ``pause`` seconds for a disk."""
 
     kind: str
     rate: int = BATCH
@@ -57,6 +58,7 @@ class Throttled:
     anon: int = 0
     cache: int = 0
     names: int = 0
+    pinned: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     waited: float = 0.0
     user: float = 0.0
@@ -66,7 +68,7 @@ class Throttled:
 
     @property
     def usage(self) -> int:
-        return self.anon + self.cache + self.names
+        return self.anon + self.cache + self.names + self.pinned
 
     def count(self, name: str, number: int) -> None:
         self.counts[name] = self.counts.get(name, 0) + number
@@ -118,8 +120,12 @@ class Throttled:
                 return False
             self.count("workingset_refault_file", BATCH // 4096)
             self.count("pgmajfault", 2 if task.kind == "faults" else 0)
+        if task.kind == "pins" and task.held >= task.most:
+            return False
         task.held += BATCH
-        if task.kind == "grows":
+        if task.kind == "pins":
+            self.pinned += BATCH
+        elif task.kind == "grows":
             self.anon += BATCH
             if task.held % MIB == 0:
                 task.stepped_at = self.now
@@ -145,13 +151,15 @@ class Throttled:
         got = min(amount, self.cache)
         self.cache -= got
         self.count("pgsteal", got // 4096)
-        self.count("pgscan", amount // 4096)
+        # what cannot be taken is scanned at each priority, down to all of it
+        self.count("pgscan", (amount if got == amount else amount + 2 * self.pinned) // 4096)
         return got
 
     def sample(self) -> MemorySample:
         """What the guard reads."""
         stat = {"anon": self.anon, "inactive_anon": self.anon, "kernel": self.names}
-        stat |= {"file": self.cache, "inactive_file": self.cache, "slab_reclaimable": self.names}
+        files = self.cache + self.pinned
+        stat |= {"file": files, "inactive_file": files, "slab_reclaimable": self.names}
         return MemorySample(
             *("/a", self.now, 1, self.usage, self.high, self.limit),
             stat=stat | {"pgmajfault": 0} | self.counts,
@@ -182,6 +190,16 @@ def mixture(random: Random) -> Throttled:
             for _ in range(random.choice([1, 2, 4, 8]))
         ]
     return Throttled(high, limit, tasks, random)
+
+
+def beside_pinned(random: Random) -> Throttled:
+    """The same mixtures beside page cache that only looks as if it could be taken."""
+    group = mixture(random)
+    size = min(group.high // 2, int(group.high * random.choice([0.02, 0.05, 0.08, 0.12, 0.3])))
+    grows = group.tasks[0]
+    grows.most = max(BATCH, grows.most - size)
+    pins = Task("pins", 4 * MIB, size)
+    return Throttled(group.high, group.limit, [grows, pins, *group.tasks[1:]], random)
 
 
 def on_slow_disk(random: Random) -> Throttled:

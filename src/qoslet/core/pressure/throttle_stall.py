@@ -268,7 +268,8 @@ def _judge(
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     in_vain = held_up or _scans_in_vain(signs, progress, track.samples[-1], tuning)
-    late = exhausted and signs.waiting_ratio is None and (far or idle >= tuning.blind_seconds)
+    blind = signs.waiting_ratio is None and (far or idle >= tuning.blind_seconds)
+    late = blind and (exhausted or in_vain)
     if idle < tuning.busy_seconds:
         waits = (signs.waiting_ratio or 0.0) >= tuning.blocked_ratio
         hides = late or (waits and (exhausted or in_vain or refused))
