@@ -311,3 +311,25 @@ def test_the_one_container_that_no_status_names_is_the_sandbox(
         path = f"{pod.path}/{container_leaf('containerd', digit * 64, driver == 'systemd')}"
         live = added(live, path, processes=1, pids=(70,))
         assert [one.verdict for one in look(bare, live).findings] == verdicts
+
+
+@pytest.mark.parametrize(("runs", "notes"), [(False, 0), (None, 1), (True, 1)])
+def test_a_container_that_waits_for_its_image_hides_nothing_of_its_pod(
+    folder: str, runs: bool | None, notes: int
+) -> None:
+    """Seen beside a kubelet 1.36.2: with ErrImageNeverPull a container has no ID until its image comes,
+    and its pod's sandbox was not compared, nor a cgroup beside it found, meanwhile."""
+    plan = plan_of(folder)
+    row = first(plan, "container")
+    assert row.container is not None
+    waiting = replace(row, path=None, container=replace(row.container, id=None, runs=runs))
+    waits = replace(plan, cgroups=[waiting if one is row else one for one in plan.cgroups])
+    pod = (row.path or "").rpartition("/")[0]
+    live = without(tree_of(plan), row.path or "")
+    report = look(waits, live)
+    assert (report.findings, len(report.notes)) == ((), notes)
+    stray = f"{pod}/mine"
+    assert sole(waits, added(live, stray)).path == stray
+    (sandbox,) = [path for path in live.cgroups if path.startswith(f"{pod}/0")]
+    found = look(waits, written(live, sandbox, "cpu.weight", "77")).findings
+    assert [one.path for one in found] == ([] if notes else [sandbox])

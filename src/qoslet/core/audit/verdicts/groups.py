@@ -31,7 +31,8 @@ nsexec.c."""
 
 class MatchedGroups(Struct, frozen=True):
     """Planned cgroups by their paths, sandboxes among them, and cgroups that no row plans: the
-    topmost of each subtree. ``unknown`` are pods of which some containers' IDs are not known."""
+    topmost of each subtree. ``unknown`` are pods of which some containers' IDs are not known, though
+    they may run."""
 
     planned: Mapping[str, Cgroup]
     surplus: tuple[str, ...]
@@ -42,7 +43,7 @@ def match(context: AuditContext) -> MatchedGroups:
     """Which planned cgroup each cgroup is. In a pod's cgroup, the one that no status names is
     its sandbox."""
     planned = {cgroup.path: cgroup for cgroup in context.plan.cgroups if cgroup.path is not None}
-    unnamed: dict[str, int] = {}
+    may_run: dict[str, bool] = {}
     sandboxes: dict[str, Cgroup] = {}
     parents: dict[str, str] = {}
     for cgroup in context.plan.cgroups:
@@ -52,23 +53,25 @@ def match(context: AuditContext) -> MatchedGroups:
         elif cgroup.level == "sandbox" and pod is not None:
             sandboxes[pod.uid] = cgroup
         elif cgroup.path is None and pod is not None:
-            unnamed[pod.uid] = unnamed.get(pod.uid, 0) + 1
+            waits = cgroup.container is not None and cgroup.container.runs is False
+            may_run[pod.uid] = may_run.get(pod.uid, False) or not waits
     surplus = _surplus(context, planned)
     by_parent: dict[str, list[str]] = {}
     for path in surplus:
         by_parent.setdefault(path.rpartition("/")[0], []).append(path)
     unknown = []
     for uid, parent in parents.items():
-        found = by_parent.get(parent, [])
+        beside = by_parent.get(parent, [])
+        found = [path for path in beside if is_container(path.rpartition("/")[2])]
         sandbox = sandboxes.get(uid)
-        if unnamed.get(uid) and found:
+        if found and uid in may_run and (may_run[uid] or len(found) > 1):
             # any of them may be a container whose ID no status has
             unknown.append(parent)
             surplus = [path for path in surplus if path not in found]
         elif found and _has_sandboxes(context):
             one = _sandbox_of(context, sandbox, found)
             surplus = [path for path in surplus if path != one]
-            if one is not None and sandbox is not None:
+            if sandbox is not None:
                 planned[one] = replace(sandbox, path=one, unit=_unit(context, one))
     return MatchedGroups(planned, tuple(surplus), tuple(unknown))
 
@@ -116,11 +119,10 @@ def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
     return found
 
 
-def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[str]) -> str | None:
-    """The cgroup that is the sandbox: named as a runtime names containers, with a process, with
-    the planned values, made first."""
+def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[str]) -> str:
+    """The container's cgroup that is the sandbox: with a process, with the planned values, made
+    first."""
     live = context.live.cgroups
-    named = [path for path in paths if is_container(path.rpartition("/")[2])]
 
     def order(path: str) -> tuple[bool, int, int]:
         group = live[path]
@@ -128,7 +130,7 @@ def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[s
         off = sum(group.values.get(one.file) != one.applied for one in settings)
         return not group.processes, off, group.identity
 
-    return min(named, key=order, default=None)
+    return min(paths, key=order)
 
 
 def is_container(leaf: str) -> bool:
