@@ -81,3 +81,21 @@ def test_a_finding_about_a_node_names_the_document_that_says_it() -> None:
     where = {one.id: one.where for one in findings(example, text, fires=True) if one.pod is None}
     assert where["QL120"] == "kubelet.yaml: podPidsLimit"
     assert where["QL123"] == "node.yaml: systemReserved"
+
+
+def test_an_amount_in_the_wrong_unit_is_found_where_it_is_written() -> None:
+    """Once: a limit alone is the request as well, which is not in the manifest."""
+    example = Example("", "", {"kubernetes": "1.36"})
+    text = pod({"resources": {"limits": {"cpu": "500", "memory": "128m"}}})
+    found = findings(example, text, fires=True)
+    units = [(one.id, one.field, one.message) for one in found if one.id in ("QL005", "QL020")]
+    assert units == [
+        (
+            "QL005",
+            "spec.containers[0].resources.limits.cpu",
+            "requests 500 CPUs: 500m is 500 thousandths of one",
+        ),
+        ("QL020", "spec.containers[0].resources.limits.memory", "128m is at most 1 byte"),
+    ]
+    both = pod({"resources": {"requests": {"memory": "64"}, "limits": {"memory": "64"}}})
+    assert messages(both, "QL020") == ["64 is at most 64 bytes"] * 2

@@ -22,6 +22,11 @@ def _limit(container: Container) -> int:
     return container.resources.limits.get("cpu", ZERO).milli
 
 
+def _written(container: Container) -> str:
+    """Where the request is written: a limit alone is the request, too."""
+    return "limits" if "cpu" in container.defaulted else "requests"
+
+
 def _floor(subject: PodSubject) -> float:
     """Millicores of the least quota on that node."""
     return _LEAST_QUOTA / subject.policy.period_us
@@ -71,7 +76,7 @@ def weight_floor(subject: PodSubject) -> Iterator[LintPlace]:
         least = "1" if subject.policy.v2 else "2"
         if weight == least and _request(one) > 0:
             text = f"the request {_shown(one, 'requests')} gives weight {least}, the least there is"
-            yield LintPlace(f"{one.field}.resources.requests.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.{_written(one)}.cpu", text, one.name)
 
 
 @pod_rule(
@@ -131,7 +136,7 @@ def without_m(subject: PodSubject) -> Iterator[LintPlace]:
         if _request(one) >= _MANY and not _request(one) % 1000:
             amount = _shown(one, "requests")
             text = f"requests {amount} CPUs: {amount}m is {amount} thousandths of one"
-            yield LintPlace(f"{one.field}.resources.requests.cpu", text, one.name)
+            yield LintPlace(f"{one.field}.resources.{_written(one)}.cpu", text, one.name)
 
 
 @pod_rule(

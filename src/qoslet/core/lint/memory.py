@@ -28,19 +28,22 @@ def _size(amount: int) -> str:
     "QL020",
     "error",
     Text(
-        "memory in thousandths of a byte",
-        "m behind memory means thousandths: 128m is less than a byte.",
+        "memory below a kibibyte",
+        "A number alone is bytes, and m behind it means thousandths: 128m is less than a byte.",
         "Write Mi or M.",
         "Kubernetes: resource units",
     ),
 )
 def thousandths(subject: PodSubject) -> Iterator[LintPlace]:
-    """Amounts below a kibibyte."""
+    """Amounts that somebody wrote."""
     for one in subject.pod.containers:
         for kind in ("requests", "limits"):
+            if kind == "requests" and "memory" in one.defaulted:
+                continue
             given = getattr(one.resources, kind).get("memory")
             if given is not None and 0 < given.value < 1024:
-                text = f"{canonical(given)} is {given.value} bytes at most"
+                unit = "byte" if given.value == 1 else "bytes"
+                text = f"{canonical(given)} is at most {given.value} {unit}"
                 yield LintPlace(f"{one.field}.resources.{kind}.memory", text, one.name)
 
 
