@@ -132,6 +132,19 @@ def test_pods_without_a_node_of_the_input(tmp_path: Path) -> None:
     ]
 
 
+def test_a_pod_that_comes_twice_counts_once(tmp_path: Path) -> None:
+    """Also one that has ended by the second of two lists, or by both."""
+    runs, ended = pod(1, "node-0"), pod(2, "node-0")
+    ended["status"]["phase"] = "Failed"
+    (tmp_path / "before.json").write_text(text_of([node("node-0"), runs, ended]))
+    later = pod(1, "node-0")
+    later["status"]["phase"] = "Succeeded"
+    (tmp_path / "after.json").write_text(text_of([later, ended]))
+    found = fleet(tmp_path, "before.json", "after.json", code=1)
+    assert (found["totals"]["pods"], found["totals"]["ended"]) == (1, 1)
+    assert [message for _, message in errors(found)] == ["occurs twice in the input"] * 2
+
+
 def test_one_node_is_what_plan_says(tmp_path: Path) -> None:
     (tmp_path / "kubelet.yaml").write_text(KUBELET)
     (tmp_path / "c.json").write_text(text_of(cluster(1, 12)))

@@ -10,7 +10,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.api.schema import shown
 from qoslet.core.fleet.outcome import ShapeGroup
 from qoslet.core.fleet.problems import ProblemTable
-from qoslet.core.fleet.read import NodeRow, Rows
+from qoslet.core.fleet.read import ENDED, NodeRow, Rows
 from qoslet.core.fleet.shapes import Member, Shapes
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem, ProblemCode
@@ -51,14 +51,17 @@ class Cluster:
             numbers[reader, own] = self.shapes.number(key, shape)
         for problem in rows.problems:
             self.problems.add(problem)
-        self.ended += rows.ended
         for kind, count in rows.skipped.items():
             self.skipped[kind] = self.skipped.get(kind, 0) + count
         for machine in rows.machines:
             self._node(machine)
         columns = zip(rows.keys, rows.uids, rows.nodes, rows.shapes, strict=True)
         for key, uid, node, own in columns:
-            if self._is_new(key, rows.file):
+            if not self._is_new(key, rows.file):
+                continue
+            if own == ENDED:
+                self.ended += 1
+            else:
                 self._place(node, numbers[reader, own], key, uid, rows.file)
 
     def add_bundle(self, bundle: BundledNode, pods: Iterable[Pod]) -> None:

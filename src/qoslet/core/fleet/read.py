@@ -46,10 +46,14 @@ class NodeRow(Struct, frozen=True, gc=False):
     """Whether labels and taints are not known: a bundle does not hold them."""
 
 
+ENDED = -1
+"""Stands for the shape of a pod that uses nothing any more."""
+
+
 class Rows(Struct, gc=False):
     """What a batch holds. Pods are columns: ``keys`` (namespace and name), ``uids``, ``nodes``
-    (empty: not scheduled) and ``shapes``, numbers of this reader. ``new`` are the shapes that it
-    met for the first time. ``ended`` counts pods that use nothing any more, ``skipped`` other kinds."""
+    (empty: not scheduled) and ``shapes``, numbers of this reader, or ``ENDED``. ``new`` are the
+    shapes that it met for the first time, ``skipped`` counts other kinds."""
 
     file: str
     keys: list[str] = []
@@ -59,7 +63,6 @@ class Rows(Struct, gc=False):
     new: list[tuple[int, str, Pod]] = []
     machines: list[NodeRow] = []
     problems: list[Problem] = []
-    ended: int = 0
     skipped: dict[str, int] = {}
 
 
@@ -201,15 +204,15 @@ class BatchReader:
         if pod is None:
             rows.problems += self._faults(raw, spot, implied)
             return
+        rows.keys.append(pod.key)
+        rows.uids.append(pod.uid)
+        rows.nodes.append(pod.node_name or "")
         if pod.has_ended:
-            rows.ended += 1
+            rows.shapes.append(ENDED)
             return
         for note in built.notes:
             place = f"{where}: {note.path}"
             rows.problems.append(Problem(note.severity, place, note.message, note.hint))
-        rows.keys.append(pod.key)
-        rows.uids.append(pod.uid)
-        rows.nodes.append(pod.node_name or "")
         rows.shapes.append(self._number(pod, rows))
 
     def _number(self, pod: Pod, rows: Rows) -> int:
