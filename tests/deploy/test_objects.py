@@ -16,11 +16,7 @@ import yaml
 
 from docs import deployparts
 from qoslet.cli.commands import COMMANDS, parser_of
-from qoslet.core.guest.policy import ENDS, GUEST_MODES, NAMEABLE
-from qoslet.core.guest.policy_document import policy_of
 from qoslet.core.node.cluster.rights import RIGHTS, Use
-from qoslet.core.versions.kubernetes import MEMORY_QOS_VARIANTS
-from qoslet.errors import BadInput
 from qoslet.host.nri.link import SOCKET
 from qoslet.version import VERSION
 from tests.cli.fixtures import run
@@ -45,7 +41,6 @@ COMPONENTS: dict[str, Use] = {
 
 
 REFUSAL = ("Job", "qoslet-needs-mode-release-before-uninstall")
-POLICY = ("ConfigMap", "qoslet-policy")
 USERS = {"fleet", "bundle"}
 """What is asked with a user's own rights."""
 
@@ -215,45 +210,6 @@ def test_every_value_is_used_and_every_used_one_is_there() -> None:
             jsonschema.validate({**values, **wrong}, schema)
     head = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert head["appVersion"] == VERSION
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        {},
-        {"metadata": {"name": "shop"}, "namespaces": ["shop"]},
-        *({"mode": one} for one in (*GUEST_MODES, "observe")),
-        *({"files": [one]} for one in (*NAMEABLE, "memory.max")),
-        *({"evict": one} for one in (*ENDS, True)),
-        *({"memoryQos": one} for one in (*MEMORY_QOS_VARIANTS, 1.22, 1.27, 1.36, 1.37, 1.35, "on")),
-        *({"memoryThrottlingFactor": one} for one in (0.9, 1, 0, 1.1, "0.9")),
-        *({"evictCriticalPods": one} for one in ([], ["a/b"], ["b"], "a/b")),
-        *({"namespaces": one} for one in ([], ["a"], "a")),
-        *({"nodeCondition": one} for one in (True, "true")),
-        {"evct": "pod"},
-    ],
-    ids=str,
-)
-def test_the_chart_takes_the_policies_that_an_agent_takes(policy: dict[str, Any]) -> None:
-    """So that helm refuses a misspelt one, and no agent of the cluster has to."""
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    policy = {"mode": "watch", **policy}
-    by_helm = jsonschema.Draft7Validator(schema).is_valid({"policy": policy})
-    document = yaml.safe_load(chart(policy=policy)[POLICY]["data"]["policy.yaml"])
-    try:
-        policy_of(document, "policy.yaml")
-    except BadInput:
-        assert not by_helm
-    else:
-        assert by_helm
-
-
-def test_the_chart_knows_every_field_of_a_policy() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    with pytest.raises(BadInput) as caught:
-        policy_of({}, "policy.yaml")
-    fields = str(caught.value.hint).removeprefix("fields: ").split(", ")
-    assert [*schema["properties"]["policy"]["properties"]] == fields[2:]
 
 
 def test_odd_values_stay_what_they_are() -> None:
