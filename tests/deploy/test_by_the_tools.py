@@ -49,8 +49,9 @@ def _merged(values: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """Values under others, as Helm puts them together."""
     for name, value in copy.deepcopy(over).items():
         below = values.get(name)
-        both = isinstance(below, dict) and isinstance(value, dict)
-        values[name] = _merged(below, value) if both else value
+        if isinstance(below, dict) and isinstance(value, dict):
+            value = _merged(below, value)
+        values[name] = value
     return values
 
 
