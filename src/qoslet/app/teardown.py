@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -180,13 +180,13 @@ def _each(tree: OwnedTree, steps: Sequence[Step]) -> list[Outcome]:
     return outcomes
 
 
-def end_pods(tree: OwnedTree) -> list[str]:
+def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
     """End what a run has left running: containers through their keeper, in their grace periods,
-    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended.
-    Raises CannotDo where something cannot be ended."""
+    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended;
+    ``say`` hears of a wait while it lasts. Raises CannotDo where something cannot be ended."""
     folder = folder_of(tree.place.root)
     refuse_pods_of_others(tree)
-    lines = _end_runtime_pods(tree, folder) + _end_keeper_pods(tree, folder)
+    lines = _end_runtime_pods(tree, folder, say) + _end_keeper_pods(tree, folder, say)
     if lines:
         wait_for_scopes(tree)
     # each by itself: what others have beside them below the root is not ours to end
@@ -233,14 +233,14 @@ def pods_left(tree: OwnedTree) -> list[str]:
     return [f"{tree.place.root}: {who} would be stopped first"]
 
 
-def _end_runtime_pods(tree: OwnedTree, folder: str) -> list[str]:
+def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) -> list[str]:
     """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
     does not answer or they do not end: what is left in it would run on."""
     if not cri_run.has_pods(folder):
         return []
     runtime = cri_run.runtime_of_pods(tree, folder)
     try:
-        lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE)
+        lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE, say)
         if left:
             raise do_not_stop(tree, left, cri_run.endpoint_of(folder))
         return lines
@@ -265,7 +265,7 @@ def do_not_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> C
     )
 
 
-def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
+def _end_keeper_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) -> list[str]:
     """End the pods that a keeper has; a line for each. No keeper outlives this: it would start
     containers again."""
     lines = [
@@ -278,7 +278,7 @@ def _end_keeper_pods(tree: OwnedTree, folder: str) -> list[str]:
     else:
         try:
             end_keepers(folder, set(keepers_of(folder)) - {runtime.pid})
-            lines += _end_all(tree, runtime, KEEPER_PATIENCE)[0]
+            lines += _end_all(tree, runtime, KEEPER_PATIENCE, say)[0]
         finally:
             runtime.close(2.0)
     lines += [
@@ -312,8 +312,18 @@ def _cgroups_of(runtime: Runtime) -> set[str]:
     return tops.union(*(pod.container_cgroups.values() for pod in pods))
 
 
+def _waits(pods: Sequence[RuntimePod]) -> str:
+    """Why nothing happens for longer than a moment."""
+    longest = max(pods, key=lambda pod: pod.grace_seconds)
+    others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return (
+        f"waiting for Pod {longest.key}{others} to stop, grace period {longest.grace_seconds:.0f} s "
+        "(Ctrl-C ends the wait, not the stop: then release again)"
+    )
+
+
 def _end_all(
-    tree: OwnedTree, runtime: Runtime, patience: float
+    tree: OwnedTree, runtime: Runtime, patience: float, say: Callable[[str], None]
 ) -> tuple[list[str], list[RuntimePod]]:
     """End all pods of a runtime in their grace periods, and remove those that ended. Returns a line
     for each that was running, and those that have not ended within ``patience`` seconds more."""
@@ -321,6 +331,7 @@ def _end_all(
     for uid, pod in before.items():
         runtime.stop(uid, pod.grace_seconds)
     lifted: list[str] = []
+    waits = False
     lift_at = time.monotonic() + LIFT_SECONDS
     deadline = (
         time.monotonic()
@@ -332,6 +343,10 @@ def _end_all(
     ):
         runtime.poll()
         if time.monotonic() >= lift_at:
+            left = [pod for pod in runtime.list_pods().values() if not pod.ended]
+            if left and not waits:
+                say(_waits(left))
+            waits = True
             lifted += lift(tree.driver, tree.ledger, tree.place.root, _cgroups_of(runtime))
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)

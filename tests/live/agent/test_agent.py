@@ -43,6 +43,16 @@ def test_what_runs_outlives_the_agent_and_release_undoes_it(agent: Agent) -> Non
     assert not agent.folder.exists(), list(agent.folder.iterdir())
 
 
+def test_release_says_for_which_grace_period_it_waits(agent: Agent) -> None:
+    agent.write("stubborn", pod("stubborn", "trap '' TERM; sleep 1000 & wait"))
+    run = agent.service()
+    agent.until(lambda: len(agent.pids()) == 2)
+    agent.stop(run)
+    said = agent.release()
+    assert "waiting for Pod default/stubborn to stop, grace period 3 s" in said
+    assert "default/stubborn: stopped" in said
+
+
 def test_a_second_agent_is_told_who_has_the_root(agent: Agent) -> None:
     agent.write("a", pod("a", "exec sleep 1000"))
     first = agent.service()

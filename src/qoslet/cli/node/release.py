@@ -95,7 +95,7 @@ def _end_pods(tree: OwnedTree, dry_run: bool) -> bool:
     """End the pods of a run, or say which would be ended; whether any was. Raises CannotDo."""
     from qoslet.app import teardown
 
-    lines = teardown.pods_left(tree) if dry_run else teardown.end_pods(tree)
+    lines = teardown.pods_left(tree) if dry_run else teardown.end_pods(tree, note)
     for line in lines:
         note(line)
     return bool(lines) and not dry_run
