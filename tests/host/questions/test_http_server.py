@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.questions.http_client import ask
+from qoslet.host.questions.http_client import BusyAgent, ask
 from qoslet.host.questions.http_server import (
     Page,
     Pages,
@@ -49,6 +52,36 @@ def server(folder: Path) -> Iterator[StateServer]:
     made = private(str(folder), pages())
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_an_agent_that_does_not_answer_is_named(folder: Path, stopped: bool) -> None:
+    code = """if True:
+        import os, signal, socket, sys
+        listener = socket.socket(socket.AF_UNIX)
+        os.chdir(sys.argv[1])
+        listener.bind(sys.argv[2])
+        listener.listen()
+        print("listens", flush=True)
+        sys.stdin.read()
+    """
+    command = [sys.executable, "-c", code, str(folder), AGENT_SOCKET]
+    agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert agent.stdout is not None
+        agent.stdout.readline()
+        if stopped:
+            agent.send_signal(signal.SIGSTOP)
+            os.waitpid(agent.pid, os.WUNTRACED)
+        with pytest.raises(BusyAgent) as caught:
+            ask(str(folder), "/v1/pods", seconds=0.2)
+        state = "is stopped" if stopped else "does not answer"
+        assert caught.value.message == f"the agent {state} (process {agent.pid})"
+        hint = f"kill -CONT {agent.pid}" if stopped else "look at its log"
+        assert caught.value.hint == hint
+    finally:
+        agent.kill()
+        agent.communicate()
 
 
 def test_a_question_and_its_answer(server: StateServer, folder: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import time
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import CannotDo
+from qoslet.host.linux.procfs import text
 from qoslet.host.state.folder import AGENT_SOCKET
 
 REQUEST_SECONDS = 5.0
@@ -20,18 +22,19 @@ SERVICE_UNAVAILABLE = 503
 
 
 class BusyAgent(CannotDo):
-    """The agent is there, and its loop does not turn."""
+    """The agent is there, and does not answer, or its loop does not turn."""
 
 
-def ask(folder: str, path: str) -> bytes:
-    """The page that the agent of ``folder`` gives. Raises CannotDo where none answers."""
+def ask(folder: str, path: str, seconds: float = 2 * REQUEST_SECONDS) -> bytes:
+    """The page that the agent of ``folder`` gives within so many seconds. Raises CannotDo where none
+    answers."""
     from http.client import HTTPConnection, HTTPException
 
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    peer.settimeout(2 * REQUEST_SECONDS)
+    peer.settimeout(seconds)
     where = f"{folder}/{AGENT_SOCKET}"
     try:
-        _connect(peer, folder)
+        _connect(peer, folder, seconds)
         connection = HTTPConnection("agent")
         connection.sock = peer
         connection.request("GET", path)
@@ -45,6 +48,8 @@ def ask(folder: str, path: str) -> bytes:
         raise CannotDo(
             "the agent belongs to another user", where=where, hint="run as root, or as that user"
         ) from error
+    except (TimeoutError, BlockingIOError) as error:
+        raise _silent(peer, where) from error
     except (OSError, HTTPException) as error:
         raise CannotDo(
             f"the agent does not answer: {error or type(error).__name__}", where=where
@@ -59,10 +64,23 @@ def ask(folder: str, path: str) -> bytes:
     return body
 
 
-def _connect(peer: socket.socket, folder: str) -> None:
+def _silent(peer: socket.socket, where: str) -> BusyAgent:
+    """Who listens and does not answer, and what to do."""
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid = struct.unpack("3i", credentials)[0]
+    state = (text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()[:1]
+    if state in (["T"], ["t"]):
+        return BusyAgent(
+            f"the agent is stopped (process {pid})", where=where, hint=f"kill -CONT {pid}"
+        )
+    who = f" (process {pid})" if pid > 0 else ""
+    return BusyAgent(f"the agent does not answer{who}", where=where, hint="look at its log")
+
+
+def _connect(peer: socket.socket, folder: str, seconds: float) -> None:
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        until = time.monotonic() + 2 * REQUEST_SECONDS
+        until = time.monotonic() + seconds
         while True:
             try:
                 peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
