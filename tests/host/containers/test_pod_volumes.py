@@ -175,10 +175,28 @@ def test_host_paths_are_checked_by_type(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(CannotDo, match=f"hostPath type check failed: it is not a {word}"):
             host_path(HostVolume("v", str(path), kind))  # type: ignore[arg-type]
-    for kind in ("", "Directory", "File", "Socket"):
-        with pytest.raises(CannotDo, match="does not exist"):
+    hints = {
+        "": "DirectoryOrCreate",
+        "Directory": "DirectoryOrCreate",
+        "File": "FileOrCreate",
+        "Socket": "",
+    }
+    for kind, other in hints.items():
+        with pytest.raises(CannotDo, match="does not exist") as caught:
             host_path(HostVolume("v", str(tmp_path / "none"), kind))  # type: ignore[arg-type]
+        assert caught.value.hint == (f"create it, or use type {other}" if other else "create it")
         assert not (tmp_path / "none").exists()
+
+
+def test_a_host_path_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to(tmp_path / "none")
+    for path, kind, hint in (
+        (tmp_path / "none/file", "FileOrCreate", "create the directory above it"),
+        (tmp_path / "dangling", "DirectoryOrCreate", "check what is there"),
+    ):
+        with pytest.raises(CannotDo, match="hostPath cannot be created: ") as caught:
+            host_path(HostVolume("v", str(path), kind))  # type: ignore[arg-type]
+        assert (caught.value.where, caught.value.hint) == (str(path), hint)
 
 
 def test_host_paths_are_created_where_the_type_says_so(tmp_path: Path) -> None:

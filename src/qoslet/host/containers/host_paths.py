@@ -23,16 +23,29 @@ _CHECKS: Mapping[HostType, tuple[Callable[[int], bool], str]] = {
     "BlockDevice": (stat.S_ISBLK, "block device"),
 }
 
+_CREATES: Mapping[HostType, HostType] = {
+    "": "DirectoryOrCreate",
+    "Directory": "DirectoryOrCreate",
+    "File": "FileOrCreate",
+}
+
 
 def host_path(volume: HostVolume) -> str:
     """The path, which is there and of its type. Raises ``CannotDo``, OSError."""
     path = volume.path
     if not os.path.exists(path):
-        _create(volume)
+        try:
+            _create(volume)
+        except OSError as error:
+            why = f"hostPath cannot be created: {error.strerror}"
+            is_above = isinstance(error, FileNotFoundError)
+            hint = "create the directory above it" if is_above else "check what is there"
+            raise CannotDo(why, where=path, hint=hint) from error
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        hint = "create it, or use type DirectoryOrCreate"
+        other = _CREATES.get(volume.type)
+        hint = f"create it, or use type {other}" if other else "create it"
         raise CannotDo("hostPath does not exist", where=path, hint=hint) from None
     check = _CHECKS.get(volume.type)
     if check is not None and not check[0](mode):
