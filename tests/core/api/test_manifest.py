@@ -246,6 +246,62 @@ def test_spec_decides_unless_what_is_allocated_is_asked_for() -> None:
     assert texts(actual.containers[0].resources.limits) == {"cpu": "400m"}
 
 
+@pytest.mark.parametrize(
+    ("more", "meta", "has_actual"),
+    [
+        ({"observedGeneration": 2}, {}, False),
+        ({"observedGeneration": 1}, {}, True),
+        ({}, {}, True),
+        (
+            {
+                "observedGeneration": 2,
+                "conditions": [{"type": "PodResizePending", "status": "True"}],
+            },
+            {},
+            True,
+        ),
+        ({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]}, {}, False),
+        ({}, {"annotations": {"kubernetes.io/config.source": "file"}}, False),
+    ],
+)
+def test_a_status_has_actual_resources_only_where_a_resize_may_be_on_its_way(
+    more: dict[str, Any], meta: dict[str, Any], has_actual: bool
+) -> None:
+    """As a kubelet 1.36.2 tells after another process wrote cpu.shares or cpu.weight of the pod, and a
+    runtime after another client updated a container."""
+    status = {
+        **RESIZED,
+        "resources": {"requests": {"cpu": "247m"}, "limits": {"cpu": "900m"}},
+        **more,
+    }
+    inner = container(**asks({"cpu": "100m"}, {"cpu": "600m"}))
+    document = pod(
+        "web",
+        inner,
+        metadata={"generation": 2, **meta},
+        spec=asks({"cpu": "100m"}, {"cpu": "900m"}),
+        status=status,
+    )
+    (found,) = pods_of(document, allocated=True)
+    assert found.resources is not None
+    of_pod, of_container = ("247m", "200m") if has_actual else ("100m", "100m")
+    assert texts(found.resources.requests)["cpu"] == of_pod
+    assert texts(found.containers[0].resources.requests) == {"cpu": of_container}
+
+
+def test_a_pod_with_more_shares_than_its_limit_is_no_bad_input() -> None:
+    """By hand: its kubelet tells a request of 759m below a limit of 200m."""
+    status = {
+        "observedGeneration": 1,
+        "resources": {"requests": {"cpu": "759m"}, "limits": {"cpu": "200m"}},
+    }
+    spec = asks({"cpu": "100m"}, {"cpu": "200m"})
+    document = pod("web", metadata={"generation": 1}, spec=spec, status=status)
+    (found,) = pods_of(document, allocated=True)
+    assert found.resources is not None
+    assert texts(found.resources.requests) == {"cpu": "100m"}
+
+
 def test_allocated_resources_replace_requests_where_nothing_is_actuated() -> None:
     status = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "300m"}}]}
     document = pod("web", container(**asks(None, {"cpu": "1", "memory": "1Mi"})), status=status)

@@ -26,15 +26,18 @@ _CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 def critical_of(spec: PodSpecShape, annotations: dict[str, str], prefix: str) -> tuple[bool, bool]:
     """types.IsCriticalPod and IsNodeCriticalPod; the class decides before admission has."""
-    static = not prefix and (
-        CONFIG_MIRROR in annotations or annotations.get(_CONFIG_SOURCE, "api") != "api"
-    )
+    static = not prefix and is_static(annotations)
     if spec.priority is not None:
         urgent = spec.priority >= _SYSTEM_CRITICAL
     else:
         urgent = spec.priority_class_name in _CRITICAL_CLASSES
     critical = static or urgent
     return critical, critical and spec.priority_class_name == "system-node-critical"
+
+
+def is_static(annotations: dict[str, str]) -> bool:
+    """Whether the pod is static, or the mirror of one."""
+    return CONFIG_MIRROR in annotations or annotations.get(_CONFIG_SOURCE, "api") != "api"
 
 
 def platform_of(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from qoslet.core.api.annotations import is_static
 from qoslet.core.api.container_resources import FieldFault
-from qoslet.core.api.schema import ContainerStatusShape, PodStatusShape, shown
+from qoslet.core.api.schema import ContainerStatusShape, Metadata, PodStatusShape, shown
 
 UID_NAMESPACE = "59097973-9a69-57c5-aa1b-ae312efd0fa4"
 """Generated UIDs are the UUIDv5 of ``NAMESPACE/NAME`` in this one (UUIDv5 of DNS name qoslet)."""
@@ -107,3 +108,13 @@ def container_states(status: PodStatusShape, faults: list[FieldFault]) -> Contai
             if one.state and isinstance(one.state, dict):
                 found.running[one.name] = "running" in one.state
     return found
+
+
+def may_be_resized(meta: Metadata, annotations: dict[str, str], status: PodStatusShape) -> bool:
+    """Whether the pod may have other resources than its spec asks for. Where no resize is on its way a
+    status has what another process wrote: kubelet_pods.go generateAPIPodStatus reads the pod's cgroup,
+    and asks the runtime for those of containers. Releases before 1.34 do not tell."""
+    if is_static(annotations):
+        return False
+    seen = status.observed_generation
+    return seen is None or seen != meta.generation or b'"PodResize' in bytes(status.conditions)

@@ -28,6 +28,7 @@ from qoslet.core.api.container_resources import (
 from qoslet.core.api.ids import (
     container_states,
     generated_uid,
+    may_be_resized,
     status_lists,
     uid_fault,
 )
@@ -106,8 +107,11 @@ class PodReader:
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
-        containers = self._containers(spec, status, prefix, faults, notes)
-        level = self._pod_level(spec, status, containers, prefix, faults, notes)
+        actual = None
+        if self._allocated and may_be_resized(meta, annotations, status):
+            actual = status
+        containers = self._containers(spec, status, actual, prefix, faults, notes)
+        level = self._pod_level(spec, actual, containers, prefix, faults, notes)
         overhead = NO_QUANTITIES
         if spec.overhead:
             asked = self._asked.overhead(spec.overhead)
@@ -169,6 +173,7 @@ class PodReader:
         self,
         spec: PodSpecShape,
         status: PodStatusShape,
+        actual: PodStatusShape | None,
         prefix: str,
         faults: list[FieldFault],
         notes: list[FieldFault],
@@ -197,8 +202,8 @@ class PodReader:
                 decoded = self._asked.container(shape.resources)
                 if decoded.faults or decoded.notes:
                     _place_notes(decoded, f"{prefix}{path}.resources", faults, notes)
-                if self._allocated:
-                    decoded = self._actuated(decoded, name, status, faults, notes)
+                if actual is not None:
+                    decoded = self._actuated(decoded, name, actual, faults, notes)
                 resources = decoded.resources or NO_RESOURCES
                 if role == "ephemeral" and (resources.requests or resources.limits):
                     hint = "remove them: ephemeral containers cannot have resources"
@@ -274,7 +279,7 @@ class PodReader:
     def _pod_level(
         self,
         spec: PodSpecShape,
-        status: PodStatusShape,
+        actual: PodStatusShape | None,
         containers: list[Container],
         prefix: str,
         faults: list[FieldFault],
@@ -294,9 +299,9 @@ class PodReader:
         _place_notes(decoded, path, faults, notes)
         if decoded.resources is None:
             return NO_POD_LEVEL
-        if self._allocated:
+        if actual is not None:
             decoded = self._overlay(
-                decoded, status.resources, status.allocated_resources, "status", faults, notes
+                decoded, actual.resources, actual.allocated_resources, "status", faults, notes
             )
         given = decoded.resources or NO_RESOURCES
         aggregate = aggregate_requests(containers)

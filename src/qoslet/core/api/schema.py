@@ -127,6 +127,8 @@ class PodStatusShape(Struct, gc=False, rename="camel"):
     ephemeral_container_statuses: list[ContainerStatusShape] | None = None
     resources: Raw = NOTHING
     allocated_resources: Raw = NOTHING
+    observed_generation: Any = None
+    conditions: Raw = NOTHING
 
 
 class PodShape(Struct, gc=False, rename="camel"):
