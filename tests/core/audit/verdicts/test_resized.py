@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.api.manifest import Options
+from qoslet.core.node.flags import Flags
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.files import manifests
-from tests.core.audit.trees import look, plan_of, tree_of, written
+from qoslet.host.files import node as node_files
+from tests.core.audit.trees import look, node_text, plan_of, tree_of, written
 from tests.core.audit.verdicts.setups import folder as folder
 
 
@@ -69,3 +71,27 @@ def test_another_value_is_drift_all_the_same(folder: str) -> None:
     (path,) = [one.path for one in plan.cgroups if one.container and one.container.name == "a"]
     (row,) = look(plan, written(tree_of(plan), path or "", "cpu.shares", "77")).findings
     assert (row.verdict, row.severity) == ("drift", "warning")
+
+
+@pytest.mark.parametrize("found", ["90595328", "60395520"])
+@pytest.mark.parametrize(("gate", "generation"), [("true", 3), ("true", 1), ("false", 3)])
+def test_memory_high_of_the_pods_limit_is_a_note(
+    folder: str, found: str, gate: str, generation: int
+) -> None:
+    """With Memory QoS on v2: nine tenths of 96Mi, as asked for now, or of 64Mi, as until the next
+    resize is allocated."""
+    path = Path(folder) / f"qos-{gate}.yaml"
+    path.write_text(f"{node_text()}featureGates: {{MemoryQoS: {gate}}}\n")
+    node = node_files.load_node([str(path)], Flags())[0]
+    plan = resized(folder, "v2", generation)
+    (pod,) = {one.pod.uid: one.pod for one in plan.cgroups if one.pod is not None}.values()
+    plan = planned([pod], node)
+    (place,) = [one.path for one in plan.cgroups if one.container and one.container.name == "a"]
+    live = written(tree_of(plan), place or "", "memory.high", found)
+    if found == "60395520":
+        live = written(live, place or "", "memory.max", "67108864")
+    rows = [one for one in look(plan, live).findings if one.file == "memory.high"]
+    severity = "info" if (gate, generation) == ("true", 3) else "warning"
+    assert [(one.verdict, one.severity) for one in rows] == [("stale", severity)]
+    other = look(plan, written(live, place or "", "memory.high", "33554432"))
+    assert [one.severity for one in other.findings if one.file == "memory.high"] == ["warning"]

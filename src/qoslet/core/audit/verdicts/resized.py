@@ -1,13 +1,19 @@
 """What an in-place resize of a pod's own resources leaves in its containers.
 
 Source: seen beside a kubelet 1.36.2 (InPlacePodLevelResourcesVerticalScaling): it sends the new pod-level
-limits to containers without limits of their own, with a cpu request of 0, and nothing to ephemeral ones.
+limits to containers without limits of their own, with a cpu request of 0, and nothing to ephemeral ones;
+with Memory QoS memory.high, too, which containers without request and limit do not get at their start.
 """
 
 from __future__ import annotations
 
+from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.node.node import Node
+from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.rules.cpu import MIN_SHARES, weight_linear, weight_quadratic
+from qoslet.core.rules.memory import high_1_27
 
 _NOTHING = {
     "cpu.shares": (str(MIN_SHARES),),
@@ -16,13 +22,37 @@ _NOTHING = {
 """What a request of 0 is."""
 
 
-def left_by_pod_resize(cgroup: Cgroup, setting: Setting, found: str) -> str | None:
+LEFT_HIGH = "left by an in-place resize of pod-level resources, which sends it for their limit"
+
+
+def left_by_pod_resize(
+    cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Node
+) -> str | None:
     """What a resize of the pod left in a file of a container, as a sentence; None: nothing."""
-    pod, container = cgroup.pod, cgroup.container
+    pod, container, found = cgroup.pod, cgroup.container, live.values.get(setting.file, "")
     if pod is None or container is None or pod.resources is None or not pod.was_changed:
         return None
     if container.role == "ephemeral":
         return "as when it started: a resize of the pod does not reach ephemeral containers"
     if "cpu" not in container.resources.requests and found in _NOTHING.get(setting.file, ()):
         return "left by an in-place resize of pod-level resources, which sends a request of 0"
+    if setting.file == "memory.high" and is_high_of_pod_resize(cgroup, live, node):
+        return LEFT_HIGH
     return None
+
+
+def is_high_of_pod_resize(cgroup: Cgroup, live: LiveCgroup, node: Node) -> bool:
+    """Whether memory.high of a container is what a resize of its pod sent with the memory limit that the
+    container has from the pod, now or until the next resize."""
+    pod, container, found = cgroup.pod, cgroup.container, live.values.get("memory.high", "")
+    if pod is None or container is None or pod.resources is None or not pod.was_changed:
+        return False
+    policy = node_policy(node)
+    factor = policy.factor if policy.memory_qos != "off" else None
+    if factor is None or "memory" in container.resources.limits or not found.isdecimal():
+        return False
+    request = container.resources.requests.get("memory", ZERO).value
+    limits = str(pod.resources.limits.get("memory", ZERO).value), live.values.get("memory.max", "")
+    sizes = [int(limit) for limit in limits if limit.isdecimal() and limit != "0"]
+    page = node.host.page_size
+    return int(found) in [high_1_27(request, size, 0, factor, page) for size in sizes]

@@ -12,7 +12,7 @@ from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import CPUSETS, LeftBehind, left_behind, may_be_left
-from qoslet.core.audit.verdicts.resized import left_by_pod_resize
+from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize, left_by_pod_resize
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
@@ -81,7 +81,7 @@ class Values:
             return
         if is_planned:
             return
-        told = left_by_pod_resize(cgroup, setting, found)
+        told = left_by_pod_resize(cgroup, setting, live, self._context.node)
         if told is not None:
             message = f"{file} is {found}, planned {setting.applied}: {told}"
             note = self._about("stale", cgroup, setting, live, found, text, message)
@@ -196,6 +196,9 @@ class Values:
             message = f"{file} is {found}, not planned: {cause}"
         else:
             verdict, message = "drift", f"{file} is {found}, but nothing on this node sets it here"
+        is_note = file == "memory.high" and is_high_of_pod_resize(cgroup, live, self._context.node)
+        if is_note:
+            verdict, message = "stale", f"{file} is {found}, not planned: {LEFT_HIGH}"
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         owner = self._context.owner(cgroup, file)
@@ -205,7 +208,8 @@ class Values:
             # its writer writes what it plans, and not here
             finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
         hint = self._hint(finding, bool(off), clean)
-        yield replace(finding, writer=owner.writer, hint=hint)
+        finding = replace(finding, writer=owner.writer, hint=hint)
+        yield replace(finding, severity="info") if is_note else finding
 
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
         """Whether no configuration of before leaves such a value."""
