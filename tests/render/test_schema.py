@@ -33,7 +33,7 @@ from qoslet.host.files import node as node_files
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.diff import diff_document
 from qoslet.render.documents.explanation import explanation_document
-from tests.cli.fixtures import DATA, NODE, PODS, made, run, write
+from tests.cli.fixtures import DATA, NODE, PODS, answer, made, run, write
 from tests.cli.fleet.clusters import write_cluster
 from tests.core.vectors import kubelet_answers
 
@@ -225,10 +225,23 @@ def test_properties_only_with_systemd(tmp_path: Path) -> None:
     assert found("cgroupfs") == {None}
 
 
-@pytest.mark.parametrize("output", ["json", "cri", "oci"])
-def test_the_program_prints_the_schema(output: str) -> None:
-    name = "plan" if output == "json" else output
-    assert run("plan", "--schema", "-o", output).stdout == schema.text(name)
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *((name, name) for name in ("plan", "diff", "lint", "fleet", "replay", "config")),
+        *((name, name) for name in ("audit", "top", "apply", "release", "run")),
+        ("explain", "explanation"),
+        ("convert", "conversion"),
+        ("agent", "agentstatus"),
+        ("ps", "podstates"),
+        ("ps -o stats", "podstats"),
+        ("plan -o json", "plan"),
+        ("plan -o cri", "cri"),
+        ("plan -o oci", "oci"),
+    ],
+)
+def test_the_program_prints_the_schema(command: str, name: str) -> None:
+    assert answer(*command.split(), "--schema").stdout == schema.text(name)
 
 
 def test_yaml_is_the_same_document(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from qoslet.cli.own_modules import find_own_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from qoslet.errors import QosletError
@@ -128,8 +129,20 @@ def _dispatch(arguments: Sequence[str]) -> int:
     import_msgspec()
     import_argparse()
     import_importlib()
-    code: int = module_of(command).run(parser_of(command).parse_args(rest))
+    args = parser_of(command).parse_args(rest)
+    if getattr(args, "schema", None):
+        return _print_schema(args)
+    code: int = module_of(command).run(args)
     return code
+
+
+def _print_schema(args: argparse.Namespace) -> int:
+    from qoslet.render.text.streams import emit
+    from qoslet.schema import text
+
+    kind, by_output = args.schema
+    emit(text(by_output.get(args.output, kind)).encode())
+    return 0
 
 
 def _unknown(command: str) -> QosletError:

@@ -173,9 +173,15 @@ def add_output_argument(
     )
 
 
-def add_schema_argument(parser: argparse.ArgumentParser) -> None:
-    """The option of every command that prints a document."""
-    parser.add_argument("--schema", action="store_true", help="Print the JSON Schema of the output")
+def add_schema_argument(parser: argparse.ArgumentParser, kind: str, **by_output: str) -> None:
+    """The option of every command that prints a document: of that ``kind``, or of another for some
+    values of ``--output``."""
+    parser.add_argument(
+        "--schema",
+        action="store_const",
+        const=(kind, by_output),
+        help="Print the JSON Schema of the output",
+    )
 
 
 def add_shrink_argument(parser: argparse._ActionsContainer) -> None:

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_argument(
         acting, ("text", "json"), "With --status or --dry-run: print as text or json"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "agentstatus")
     add_node_arguments(parser)
     add_kubelet_arguments(parser)
     add_agent_namespace(add_cluster_arguments(parser))
@@ -181,11 +181,6 @@ def shared_options(args: argparse.Namespace, ends: Ends | None = None) -> GuestO
 
 def run(args: argparse.Namespace) -> int:
     """Run the agent, or ask the one that runs; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("agentstatus").encode())
-        return EXIT_OK
     if args.status:
         return _status(args)
     options = options_of(args)

@@ -51,17 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"Root of the agent's tree (default: {DEFAULT_ROOT})",
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "podstates", stats="podstats")
     add_drawing_arguments(parser, exact=False)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the agent and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("podstats" if args.output == "stats" else "podstates").encode())
-        return EXIT_OK
     document = inspect.pod_states(args.cgroup_root)
     if args.output == "wide" or (args.output == "json" and _is_first(document)):
         import time

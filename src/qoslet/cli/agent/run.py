@@ -149,7 +149,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_runtime(running)
     _add_running(running)
     _add_output(running)
-    add_schema_argument(parser)
+    add_schema_argument(parser, "run")
     add_drawing_arguments(parser, exact=False)
 
 
@@ -258,11 +258,6 @@ def _add_images(parser: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("run").encode())
-        return EXIT_OK
     from qoslet.app.agent import run as agent_run
 
     options = options_of(args)

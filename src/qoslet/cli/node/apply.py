@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_pass_arguments(parser)
     add_shrink_argument(parser)
-    add_schema_argument(parser)
+    add_schema_argument(parser, "apply")
     add_document_arguments(parser, positional=True)
     add_node_arguments(
         parser,
@@ -65,11 +65,6 @@ def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, plan, write, say what was done; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("apply").encode())
-        return EXIT_OK
     from qoslet.app import tree as owned_tree
     from qoslet.app.inputs import read
 

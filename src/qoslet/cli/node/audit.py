@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show derivation, source and possible writers"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "audit")
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
@@ -107,11 +107,6 @@ def _add_acting(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, plan, compare and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("audit").encode())
-        return EXIT_OK
     from qoslet.app.cluster_access import cluster_access, current
 
     is_node = (args.target or "").startswith("node/")

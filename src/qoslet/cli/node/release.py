@@ -48,16 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="Keep values that another process changed since"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "release")
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, judge, undo, say what was done; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("release").encode())
-        return EXIT_OK
     from qoslet.app import teardown
     from qoslet.app import tree as owned_tree
     from qoslet.app.guest.plugin_values import take_over

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--filter", default="", metavar="TEXT", help="Show what has this in its name"
     )
     _add_replay_arguments(parser)
-    add_schema_argument(parser)
+    add_schema_argument(parser, "top")
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=False)
     add_node_arguments(parser)
@@ -105,11 +105,6 @@ def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow the node on a terminal; elsewhere print it once. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("top").encode())
-        return EXIT_OK
     if not 0.1 <= args.interval <= 3600:
         raise BadInput("must be 0.1 to 3600 seconds", where="--interval")
     terminal = sys.stdout is not None and sys.stdout.isatty() and sys.stdin.isatty()

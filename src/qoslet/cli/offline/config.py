@@ -46,18 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--changed", action="store_true", help="Leave out fields that have their default"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "config")
     add_node_arguments(parser)
     add_drawing_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, check and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("config").encode())
-        return EXIT_OK
     from qoslet.app import inspect
     from qoslet.core.explain.node_config import rows
     from qoslet.render.text.problems import print_problems

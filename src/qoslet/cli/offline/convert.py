@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show every rule with its source"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "conversion")
     parser.add_argument(
         "--update", nargs="?", const="", metavar="FILE",
         help="Convert an update of a container that has the block in FILE, or no block",
@@ -87,11 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, convert and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("conversion").encode())
-        return EXIT_OK
     if args.path is None:
         raise BadInput("no document given", hint="qoslet convert FILE, or - for standard input")
     if args.to is None:

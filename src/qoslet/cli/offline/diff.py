@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show every file with the rules of both sides"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "diff")
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
@@ -56,11 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan both sides, compare and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("diff").encode())
-        return EXIT_OK
     from qoslet.app.sides import two_plans
     from qoslet.cli.commands import parser_of
     from qoslet.core.diff.diff import diff

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show every detail of each value"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "explanation")
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=False, namespace=False)
     add_node_arguments(parser)
@@ -73,11 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, plan, explain and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("explanation").encode())
-        return EXIT_OK
     if args.target is None:
         from qoslet.errors import BadInput
 

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=jobs_of, metavar="COUNT", help="Processes to use (default: one a processor)"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "fleet")
     group = parser.add_argument_group("cluster")
     group.add_argument("paths", nargs="*", metavar="FILE", help="The same as -f FILE")
     group.add_argument(
@@ -80,11 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, plan and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("fleet").encode())
-        return EXIT_OK
     if args.output in ("parquet", "arrow"):
         from qoslet.render.documents.fleet.arrow import check
 

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="Show sources and what is suppressed"
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "lint")
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
     add_drawing_arguments(parser, exact=False)
@@ -61,11 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, check and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("lint").encode())
-        return EXIT_OK
     if args.rules or args.explain:
         _about(args)
         return EXIT_OK

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="List sandboxes, huge pages and every file (tree and table)",
     )
-    add_schema_argument(parser)
+    add_schema_argument(parser, "plan", oci="oci", cri="cri")
     add_bundle_argument(parser)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
@@ -57,11 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, plan and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text({"oci": "oci", "cri": "cri"}.get(args.output, "plan")).encode())
-        return EXIT_OK
     from qoslet.app.inputs import read
 
     made = read(args, [*args.filename, *args.paths]).plan()

@@ -54,17 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--settings", action="store_true", help="List the keys of --set with their values, and end"
     )
     add_output_argument(parser, FORMS)
-    add_schema_argument(parser)
+    add_schema_argument(parser, "replay")
     add_drawing_arguments(parser, exact=False)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print; the exit code. Raises QosletError."""
-    if args.schema:
-        from qoslet.schema import text
-
-        emit(text("replay").encode())
-        return EXIT_OK
     from qoslet.core.recording.replay.policy import ReplayPolicy, settings, with_settings
 
     policy = with_settings(ReplayPolicy(args.policy), args.rows)
