@@ -244,6 +244,8 @@ class Keeper:
 
     def restart(self, uid: str, container: str) -> None:
         self._call("restart", uid, container)
+        if uid in self.slow:
+            return
         kept = self.kept[uid]
         self.end(uid, container, 143)
         kept.pids[container] = self.kernel.spawn(kept.cgroups[container])

@@ -336,6 +336,36 @@ def test_without_a_limit_it_is_raised_step_by_step_as_far_as_the_node_allows() -
     assert "container app stalled at memory.high: no memory to grant" in row.message
 
 
+@pytest.mark.parametrize("handles_sigterm", [True, False])
+def test_a_stalled_container_that_does_not_stop_is_killed(handles_sigterm: bool) -> None:
+    """Only the process that stalled, in time: not its neighbour, and not what was started after."""
+    bench = Throttled()
+    asked = resources("memory=64Mi")
+    pod = replace(pod_of("hog", asked, "mesh", "app"), memory=MemoryPolicy(high=200 * MIB))
+    bench.source.put(pod, spec_of(pod))
+    bench.turn()
+    mesh, stalled = (bench.keeper.kept["hog"].pids[name] for name in ("mesh", "app"))
+    assert mesh is not None
+    assert stalled is not None
+    if not handles_sigterm:
+        bench.keeper.slow.add("hog")
+    bench.available = 100
+    bench.stalls(bench.keeper.kept["hog"].cgroups["app"], 205)
+    for _ in range(40):
+        if ("restart", "hog", "app") not in bench.keeper.calls:
+            bench.time(0.25)
+    bench.pushing.clear()
+    bench.available = 1500
+    bench.time(1.5)
+    assert bench.kernel.lives(stalled) != handles_sigterm
+    bench.time(1.5)
+    assert not bench.kernel.lives(stalled)
+    assert bench.kernel.lives(mesh)
+    now = bench.keeper.kept["hog"].pids["app"]
+    assert now is not None
+    assert bench.kernel.lives(now) == handles_sigterm
+
+
 def test_a_pod_that_is_never_restarted_ends() -> None:
     bench = Throttled()
     path = bench.pod("job", limit="", high=200 * MIB, restart="Never")
