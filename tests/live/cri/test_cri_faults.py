@@ -38,6 +38,22 @@ def test_pods_outlive_the_agent_and_are_recognised(cri: Cri) -> None:
     cri.nothing_left()
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_agent_that_ends_while_a_container_starts_loses_no_pod(cri: Cri, number: int) -> None:
+    cri.put(pod("a", restartPolicy="Never"))
+    first = cri.service()
+    record = cri.folder / "cri" / "a-uid" / "pod.json"
+    cri.until(lambda: record.exists() and '"phase":"starting"' in record.read_text(), 40 * SLOW)
+    first.send_signal(number)
+    first.communicate()
+    second = cri.service()
+    cri.up("a")
+    assert cri.states("a")["app"]["restarts"] == 0
+    cri.stop(second)
+    cri.release()
+    cri.nothing_left()
+
+
 def test_a_lost_state_folder_is_read_from_the_runtime(cri: Cri) -> None:
     cri.put(pod("a"))
     first = cri.service()

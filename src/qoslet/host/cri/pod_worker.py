@@ -182,6 +182,11 @@ class PodRun(ContainerStops):
         pod = self.pod
         delay = self._delays.get(name, 0.0)
         self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
+        # it may be refused as an earlier request, whose answer never came, was heard late
+        self.stale = self.stale or error.reason in (
+            "FailedCreatePodSandBox",
+            "CreateContainerError",
+        )
         life = postponed(pod.lives[name], error.reason, self._around.clock() + delay)
         if life.phase == "ended":
             life = replace(life, reason=error.reason)

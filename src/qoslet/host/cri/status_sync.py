@@ -137,11 +137,32 @@ class StatusSync:
     async def _compare_one(self, name: str, id: str) -> None:
         """How a container ended that was just stopped."""
         try:
-            self._over(name, (await self._box.status(id)).status)
+            status = (await self._box.status(id)).status
         except CallFailed as error:
             if error.code != "NOT_FOUND":
                 raise
             self._lose(name)
+            return
+        if status.state == pb.CONTAINER_UNKNOWN:
+            await self._recreate(name, id)
+        elif self.pod.lives[name].phase == "starting" and not status.started_at:
+            # who had asked for it was gone before it ran, and the runtime gave up
+            self._around.note(
+                f"{self.pod.spec.key}/{name}: the runtime gave up a start that nobody waited for; starting it again"
+            )
+            self._unmade(name, self.pod.lives[name])
+        else:
+            self._over(name, status)
+
+    async def _recreate(self, name: str, id: str) -> None:
+        """The runtime does not know how a container is: it may run. As a kubelet's, it is removed and
+        started again whatever the policy. Raises ``CallFailed``."""
+        await self._box.remove(id)
+        self._around.note(
+            f"{self.pod.spec.key}/{name}: the runtime lost its state; recreating the container"
+        )
+        self._lose(name)
+        self.pod.lives[name] = replace(self.pod.lives[name], again=self._around.clock())
 
     async def _compare(self, name: str, found: list[pb.Container]) -> None:
         """One container against those of its name, the newest first."""
@@ -149,14 +170,15 @@ class StatusSync:
         life = pod.lives[name]
         newest = found[0] if found else None
         number = life.starts - 1
-        if newest is not None and newest.metadata.attempt > number and not life.alive:
-            if newest.state == pb.CONTAINER_RUNNING:
-                # begun by an agent that could not write it down
-                begun_ = replace(begun(life, now), starts=newest.metadata.attempt + 1)
-                life = pod.lives[name] = began(begun_, now)
-            elif newest.state == pb.CONTAINER_CREATED:
-                await self._box.remove(newest.id)
-                newest, found = None, found[1:]
+        if newest is not None and newest.state == pb.CONTAINER_CREATED:
+            # whoever asked to start it may still be heard, and a second request is an error
+            await self._box.remove(newest.id)
+            found = found[1:]
+            newest = found[0] if found else None
+        elif newest is not None and newest.metadata.attempt > number and not life.alive:
+            # begun by an agent that could not write it down
+            life = replace(begun(life, now), starts=newest.metadata.attempt + 1)
+            pod.lives[name] = life
         if newest is not None:
             pod.ids[name] = newest.id
             pod.logs[name] = requests.log_path(
@@ -170,8 +192,6 @@ class StatusSync:
             self._unmade(name, life)
         elif newest.state == pb.CONTAINER_RUNNING:
             pod.lives[name] = life if life.phase == "running" else began(life, now)
-        elif newest.state == pb.CONTAINER_CREATED:
-            await self._begin(name, newest.id)
         else:
             await self._compare_one(name, newest.id)
 
@@ -192,12 +212,9 @@ class StatusSync:
     def _over(self, name: str, status: pb.ContainerStatus) -> None:
         """A container has ended as the runtime says."""
         pod = self.pod
-        if status.state not in (pb.CONTAINER_EXITED, pb.CONTAINER_UNKNOWN):
+        if status.state != pb.CONTAINER_EXITED:
             return
         life, now = pod.lives[name], self._around.clock()
-        if status.state == pb.CONTAINER_UNKNOWN:
-            self._lose(name)
-            return
         oom = status.reason == "OOMKilled"
         pod.lives[name] = ended(life, status.exit_code & 0xFF, oom, now, self._around.backoff)
         if status.reason in ("StartError", "ContainerCannotRun"):

@@ -1,0 +1,114 @@
+"""What becomes of a container when an agent, or the runtime, went away in the middle of a request."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import grpc
+
+from qoslet.host.cri.pb import cri_pb2 as pb
+from tests.host.cri.server import No
+from tests.host.cri.test_runtime import Hand, hand, server, spec_of
+
+__all__ = ["hand", "server"]
+
+NEVER = (
+    "{restartPolicy: Never, hostNetwork: true, containers: [{name: app, image: 'localhost/app:1'}]}"
+)
+
+
+def _starts(hand: Hand) -> int:
+    return sum(name == "StartContainer" for name, _ in hand.server.asked)
+
+
+def test_a_start_that_was_given_up_with_its_agent_is_made_again(hand: Hand, tmp_path: Path) -> None:
+    hand.server.held = "StartContainer"
+    hand.runtime.start(spec_of(NEVER), {})
+    hand.until(lambda: hand.state("app").starting)
+    hand.runtime.close()
+    first = hand.server.id("app")
+    # containerd's answer to a request whose client has gone
+    hand.server.once["StartContainer"] = [No(grpc.StatusCode.UNKNOWN, "context canceled")]
+    hand.server.held = ""
+    hand.until(lambda: _starts(hand) == 1)
+    given_up = hand.server.containers[first]
+    given_up.state, given_up.reason = pb.CONTAINER_EXITED, "StartError"
+    given_up.exit_code = 128
+    again = Hand(hand.server, tmp_path)
+    again.running("app")
+    assert hand.server.id("app") != first
+    assert first not in hand.server.containers
+    assert again.state("app").restarts == 0
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(hand.server, tmp_path).runtime
+
+
+def test_a_start_that_goes_on_without_its_agent_is_not_asked_for_again(
+    hand: Hand, tmp_path: Path
+) -> None:
+    hand.server.held = "StartContainer"
+    hand.runtime.start(spec_of(NEVER), {})
+    hand.until(lambda: hand.state("app").starting)
+    hand.runtime.close()
+    # as containerd refuses while it starts a container
+    hand.server.once["RemoveContainer"] = [
+        No(grpc.StatusCode.UNKNOWN, "container is in starting state, can't be removed")
+    ]
+    again = Hand(hand.server, tmp_path)
+    again.until(lambda: any("starting state" in line for line in again.runtime.notes))
+    hand.server.containers[hand.server.id("app")].state = pb.CONTAINER_RUNNING
+    again.running("app")
+    assert again.state("app").restarts == 0
+    hand.server.held = ""
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(hand.server, tmp_path).runtime
+
+
+def test_what_ended_unrecorded_does_not_run_twice(hand: Hand, tmp_path: Path) -> None:
+    two = NEVER.replace("]", ", {name: side, image: 'localhost/app:1'}]")
+    hand.runtime.start(spec_of(two), {})
+    hand.running("app", "side")
+    hand.server.exit("app", 3)
+    hand.until(lambda: hand.state("app").exit_code == 3)
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    again = Hand(hand.server, tmp_path)
+    again.running("side")
+    again.until(lambda: again.state("app").exit_code == 3)
+    assert not again.state("app").running
+    assert _starts(hand) == 2
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(hand.server, tmp_path).runtime
+
+
+def test_a_container_whose_state_the_runtime_lost_is_removed_before_the_next(hand: Hand) -> None:
+    hand.runtime.start(spec_of(NEVER), {})
+    hand.running("app")
+    first = hand.server.id("app")
+    hand.server.containers[first].state = pb.CONTAINER_UNKNOWN
+    hand.until(lambda: hand.state("app").restarts == 1)
+    hand.running("app")
+    assert first not in hand.server.containers
+    assert "the runtime lost its state" in " ".join(hand.runtime.notes)
+    hand.ends()
+
+
+def test_what_an_earlier_request_makes_late_holds_up_no_start(hand: Hand) -> None:
+    hand.server.always["CreateContainer"] = No(grpc.StatusCode.UNKNOWN, "its name is reserved")
+    hand.runtime.start(spec_of(), {})
+    hand.until(lambda: hand.state("app").reason == "CreateContainerError")
+    [box] = hand.server.boxes
+    config = next(one.config for name, one in hand.server.asked if name == "CreateContainer")
+    late = "f" * 64
+    hand.server.owners[late] = box
+    hand.server.containers[late] = pb.ContainerStatus(
+        id=late, metadata=config.metadata, state=pb.CONTAINER_CREATED, labels=config.labels
+    )
+    hand.until(lambda: late not in hand.server.containers)
+    del hand.server.always["CreateContainer"]
+    hand.running("app")
+    hand.ends()
