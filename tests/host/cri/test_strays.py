@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from qoslet.host.cri.shims import LostPod, strays
+from qoslet.host.cri.shims import LostPod, leftovers, strays
 
 POD = "/qoslet/pod1"
 
@@ -36,3 +36,19 @@ def test_who_watches_over_a_known_container_is_no_stray(tmp_path: Path) -> None:
     finally:
         os.killpg(shim.pid, signal.SIGKILL)
         shim.communicate()
+
+
+def test_a_process_of_a_container_that_was_given_up_is_left_over() -> None:
+    known, other = "0" * 63 + "1", "0" * 63 + "2"
+    here = os.getpid()
+
+    def found(leaf: str) -> list[int]:
+        def group(pid: int, parent: str) -> str:
+            return f"{parent}/{leaf}" if pid == here else ""
+
+        return [one.pid for one in leftovers(POD, {known}, group)]
+
+    assert found(other) == [here]
+    assert found(f"cri-containerd-{other}.scope") == [here]
+    for leaf in (known, f"cri-containerd-{known}.scope", "monitor", "foreign"):
+        assert found(leaf) == [], leaf

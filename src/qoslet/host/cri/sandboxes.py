@@ -27,6 +27,7 @@ from qoslet.host.cri.shims import (
     LostPod,
     end,
     group_of,
+    leftovers,
     monitor_of,
     strays,
     survivors,
@@ -304,27 +305,28 @@ class Sandboxes:
                 raise
 
     async def sweep(self) -> None:
-        """End what a runtime left behind that was killed while it made or ended a sandbox of the
-        pod: no call names it. Raises ``CallFailed``."""
+        """End what a runtime left behind that was killed, or whose client was, while it made or ended
+        a sandbox or a container of the pod: no call names it. Raises ``CallFailed``."""
         pod = self._pod
         if not pod.parent:
             return
         known = {one.id for one in await self.sandboxes()}
-        if pod.sandbox:
-            known |= {one.id for one in await self.containers()}
-        lost = LostPod(
-            pod.parent,
-            frozenset(known),
-            frozenset(pod.pids.values()),
-            frozenset(self._had),
-            self._since,
-            self._calls.endpoint.removeprefix("unix://"),
-        )
-        for one in strays(lost):
-            end(one)
-            self._around.note(
-                f"{pod.spec.key}: process {one.pid} of the runtime has a sandbox that the runtime does not know; killing it"
-            )
+        labels = {requests.OLD_ROOT: self._around.root, requests.UID: pod.spec.uid}
+        request = pb.ListContainersRequest(filter=pb.ContainerFilter(label_selector=labels))
+        answer = await self._calls("ListContainers", request, pb.ListContainersResponse)
+        over = {one.id for one in answer.containers if one.state == pb.CONTAINER_EXITED}
+        known |= {one.id for one in answer.containers}
+        mains, had = frozenset(pod.pids.values()), frozenset(self._had)
+        socket = self._calls.endpoint.removeprefix("unix://")
+        shims = strays(LostPod(pod.parent, frozenset(known), mains, had, self._since, socket))
+        left = leftovers(pod.parent, known - over)
+        for found, what in (
+            (shims, "of the runtime has a sandbox that the runtime does not know"),
+            (left, "is left of a container that the runtime gave up"),
+        ):
+            for one in found:
+                end(one)
+                self._around.note(f"{pod.spec.key}: process {one.pid} {what}; killing it")
 
     async def end_lost(self, ids: Collection[str]) -> None:
         """End what runs on of a sandbox and containers that the runtime knows no more, as after its

@@ -8,6 +8,7 @@ Source: containerd runtime v2 shims; conmon(8), conmon-rs; proc(5).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Collection
@@ -20,6 +21,9 @@ from qoslet.host.containers.records import MainProcess, parent_of, same_process,
 
 LEAF = "monitor"
 """The group below a pod's that they are charged to: no container has such an id."""
+
+_ID = re.compile("[0-9a-f]{64}")
+"""What runtimes call sandboxes and containers, and have in their cgroups' names."""
 
 _PROGRAMS = ("containerd-shim", "conmon", "crio-conmon", "cri-o-conmon")
 
@@ -99,6 +103,20 @@ def survivors(
         if leaf and any(id in leaf for id in ids):
             start = start_time(pid)
             found += [MainProcess(pid, start, 0)] if start is not None else []
+    return found
+
+
+def leftovers(
+    parent: str, known: Collection[str], group: Callable[[int, str], str] = group_of
+) -> list[MainProcess]:
+    """The processes in cgroups of sandboxes and containers below a pod's that are not ``known``. Such is
+    an init process whose ``runc create`` was cancelled: containerd's shim waits for it with its lock
+    held, and answers nothing about the whole sandbox until it ends."""
+    found = []
+    for pid in _processes():
+        id = _ID.search(os.path.basename(group(pid, parent)))
+        start = start_time(pid) if id is not None and id[0] not in known else None
+        found += [MainProcess(pid, start, 0)] if start is not None else []
     return found
 
 
