@@ -112,3 +112,17 @@ def test_what_an_earlier_request_makes_late_holds_up_no_start(hand: Hand) -> Non
     del hand.server.always["CreateContainer"]
     hand.running("app")
     hand.ends()
+
+
+def test_records_that_were_removed_are_written_again(hand: Hand, tmp_path: Path) -> None:
+    hand.runtime.start(spec_of(NEVER), {})
+    hand.running("app")
+    hand.server.exit("app", 3)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+    shutil.rmtree(hand.setting.folder)
+    hand.until(lambda: Path(hand.setting.folder, "uid", "pod.json").exists())
+    hand.runtime.close()
+    again = Hand(hand.server, tmp_path)
+    assert again.state("app").exit_code == 3
+    again.runtime.close()
+    hand.runtime = Hand(hand.server, tmp_path).runtime

@@ -79,7 +79,7 @@ def joined(
         if unplaced:
             tree.notes.append(unplaced)
         runtime = made.runtime = _taken_up(tree, folder, source, chosen)
-        yield _host_run(config, source, made, runtime, (signals, machine))
+        yield _host_run(config, source, made, runtime, (signals, machine), chosen)
     finally:
         made.leave()
 
@@ -116,6 +116,7 @@ def _host_run(
     made: _Started,
     runtime: KeeperRuntime | CriRuntime,
     around: tuple[Signals, MachineUtilization],
+    chosen: CriChoice | None,
 ) -> HostRun:
     """The loop, and what surfaces need of it."""
     signals, machine = around
@@ -155,16 +156,18 @@ def _host_run(
         partial(undo, tree),
         lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
         lambda: list(fresh.lines()),
-        partial(_mend, tree, folder),
+        partial(_mend, tree, folder, chosen),
     )
 
 
-def _mend(tree: OwnedTree, folder: str) -> None:
+def _mend(tree: OwnedTree, folder: str, chosen: CriChoice | None) -> None:
     """Make again what was removed of the state folder. Raises CannotDo where another process has
     the root now."""
     if tree.journal is not None:
         tree.notes += [line for line in tree.journal.mend() if line not in tree.notes]
     link_again(folder, log_directory(os.environ, os.geteuid()))
+    if chosen is not None:
+        cri_run.mend_endpoint(chosen, folder)
 
 
 def _remember(

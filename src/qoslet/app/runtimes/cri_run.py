@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,7 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
             where="--container-runtime-endpoint",
             hint=f"use that one, or qoslet release --cgroup-root {tree.place.root} first",
         )
-    _write(f"{folder}/{CRI_ENDPOINT}", chosen.endpoint)
+    keep_endpoint(chosen, folder)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     seccomp = SeccompProfiles(root=KUBELET_PROFILES, by_default=seccomp_default(source.live.node))
@@ -222,7 +223,16 @@ def endpoint_of(folder: str) -> str:
     return (text(f"{folder}/{CRI_ENDPOINT}") or "").strip()
 
 
-def _write(path: str, words: str) -> None:
+def keep_endpoint(chosen: CriChoice, folder: str) -> None:
+    """Write down in which runtime the pods of a root are. Raises OSError."""
+    path = f"{folder}/{CRI_ENDPOINT}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"{words}\n")
+        file.write(f"{chosen.endpoint}\n")
+
+
+def mend_endpoint(chosen: CriChoice, folder: str) -> None:
+    """The same where it was removed; tried again where that fails."""
+    if not os.path.lexists(f"{folder}/{CRI_ENDPOINT}"):
+        with suppress(OSError):
+            keep_endpoint(chosen, folder)

@@ -259,6 +259,8 @@ class CriEngine:
                 await self._silence.watched(self._survey())
                 self._begin_waiting()
                 await self._begin_logs_anew()
+                for uid in self._records.absent(self._runs):
+                    self._save(uid)
                 if not self._here.is_set():
                     self._answering()
                     for run in self._runs.values():
