@@ -41,6 +41,16 @@ def test_pods_are_made_begun_and_left_alone() -> None:
     assert rows["a"].manifest == "a.yaml"
 
 
+def test_a_container_whose_command_does_not_run_yet_is_not_one_of_those_that_run() -> None:
+    bench = Bench()
+    bench.keeper.starting.add("a")
+    bench.put("a")
+    bench.turn()
+    assert bench.turn(1.0).summary.startswith("1 pod, 0 of 1 containers running")
+    bench.keeper.starting.clear()
+    assert bench.turn(1.0).summary.startswith("1 pod, 1 of 1 containers running")
+
+
 def test_a_pod_that_is_gone_ends_first_then_its_volumes_its_groups_and_its_record() -> None:
     bench = Bench()
     bench.source.put(pod_of("a"), with_volume("a"))

@@ -31,8 +31,8 @@ def child(code: int = 0) -> int:
     return pid
 
 
-def failure(place: ContainerFiles, *, rejoins: bool) -> StartFailed:
-    job = CreateJob(place, child(), lambda pid: True, rejoins=rejoins)
+def failure(place: ContainerFiles, *, rejoins: bool, code: int = 0) -> StartFailed:
+    job = CreateJob(place, child(code), lambda pid: True, rejoins=rejoins)
     select.select([job.report], [], [], 60)
     with pytest.raises(StartFailed) as failed:
         job.settle()
@@ -67,6 +67,23 @@ def test_one_that_its_runtime_refused_is_made_again_which_tells_whether_it_may_b
 def test_one_that_this_keeper_made_must_be_there(tmp_path: Path) -> None:
     failed = failure(place_in(tmp_path), rejoins=False)
     assert (failed.code, failed.temporary, failed.unseen) == (126, False, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "temporary"),
+    [
+        (create.NOT_BEGUN, "image app is not in /images", True),
+        (create.NOT_BEGUN, "No such file or directory: /usr/sbin/runc", True),
+        (1, 'exec: "serve": executable file not found in $PATH', False),
+    ],
+)
+def test_what_fails_before_the_runtime_is_no_end_of_the_container(
+    tmp_path: Path, code: int, said: str, temporary: bool
+) -> None:
+    place = place_in(tmp_path)
+    Path(place.error).write_text(said)
+    failed = failure(place, rejoins=False, code=code)
+    assert (failed.reason, failed.temporary) == (said, temporary)
 
 
 def test_its_lock_is_held_before_its_maker_exists(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ class SyncContext:
                 self.log.events += adopted_events(worker.key, state, self.clock.wall())
         running, every = self.container_counts
         for sign, found in ((-1, worker.container_states), (1, states)):
-            running += sign * sum(one.running for one in found)
+            running += sign * sum(one.running and not one.starting for one in found)
             every += sign * len(found)
         worker.container_states, self.container_counts = states, (running, every)
 

@@ -110,7 +110,8 @@ class ProcessPod(KeptPod):
         one = self.running.get(name)
         pid = one.main if one is not None else None
         state = self.container_state(launch, pid, running=one is not None)
-        early = state.starting or (one is not None and one.birth is not None)
+        never_ran = one is not None and (one.birth is not None or one.failed is not None)
+        early = state.starting or never_ran
         awaits = one is None and name in self._awaiting
         return replace(state, starting=early, awaits_cgroup=awaits)
 

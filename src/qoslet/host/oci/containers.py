@@ -64,7 +64,7 @@ class CreateJob:
             return None
         os.close(self.report)
         if ended.si_code != os.CLD_EXITED or ended.si_status != 0:
-            raise self._failure(late)
+            raise self._failure(late, made=ended.si_status != create.NOT_BEGUN)
         pid = self._place.started()
         try:
             pidfd = os.pidfd_open(pid) if pid else -1
@@ -93,14 +93,16 @@ class CreateJob:
         said = self._place.runtime_error() or "its keeper was killed before it was started"
         return StartFailed(NOT_EXECUTABLE, said[:1000], temporary=True)
 
-    def _failure(self, late: bool) -> StartFailed:
-        """Why it has failed."""
+    def _failure(self, late: bool, *, made: bool) -> StartFailed:
+        """Why it has failed; ``made``: by a runtime, which may tell of the container. An image, a disk
+        or a runtime that is absent is this machine's, and as for a kubelet no end of the container."""
         text = self._place.runtime_error() or "the runtime exited without an error message"
         if late:
             text = f"not created within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
         code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
-        return StartFailed(code, text[:1000], temporary=any(word in said for word in _NO_PROCESS))
+        refused = any(word in said for word in _NO_PROCESS)
+        return StartFailed(code, text[:1000], temporary=refused or not made)
 
 
 def _is_child(pidfd: int) -> bool:

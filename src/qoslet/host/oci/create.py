@@ -40,7 +40,7 @@ from qoslet.host.linux.procfs import text
 from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.seccomp_profiles import load_filter
 
-PULL_CODE = 125
+NOT_BEGUN = 125
 """Exit code of a child that did not get as far as the runtime."""
 
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
@@ -108,7 +108,7 @@ def create_container(making: CreateRequest) -> NoReturn:
     except (QosletError, NotFound, CreateRefused, ValueError, OSError, MemoryError) as error:
         _leave(place, error)
     finally:
-        os._exit(PULL_CODE)
+        os._exit(NOT_BEGUN)
 
 
 def wait_for_create(place: ContainerFiles) -> NoReturn:
@@ -120,7 +120,7 @@ def wait_for_create(place: ContainerFiles) -> NoReturn:
     except OSError as error:
         _leave(place, error)
     finally:
-        os._exit(PULL_CODE)
+        os._exit(NOT_BEGUN)
 
 
 def delete_container(place: ContainerFiles) -> NoReturn:
@@ -134,7 +134,7 @@ def delete_container(place: ContainerFiles) -> NoReturn:
     except (CreateRefused, OSError) as error:
         _leave(place, error)
     finally:
-        os._exit(PULL_CODE)
+        os._exit(NOT_BEGUN)
 
 
 def _begin() -> None:
