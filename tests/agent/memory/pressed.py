@@ -21,12 +21,13 @@ ACT = Config(root=ROOT, interval_seconds=None, guard="act")
 class Pressed(Bench):
     """A node of 2 GiB whose pods hold what they are told; ``stall`` is the share of time for
     which everything waits from then on, ``scans`` pages a second, of which reclaim ``takes`` a
-    share."""
+    share. ``free``: MiB, if not all that is ``available`` is."""
 
     def __init__(self, config: Config = ACT, *, psi: bool = True) -> None:
         self.psi = psi
         self.holds: dict[str, dict[str, int]] = {}
         self.available = 1500
+        self.free: int | None = None
         self.stall = 0.0
         self.scans = 0
         self.takes = 0.1
@@ -73,7 +74,7 @@ class Pressed(Bench):
         self.memory.machine = replace(
             self.memory.machine,
             available=had,
-            free=had,
+            free=had if self.free is None else self.free * MIB,
             pressure=waited if self.psi else None,
             scanned=int(self._scanned),
             stolen=int(self._scanned * self.takes),

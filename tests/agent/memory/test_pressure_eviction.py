@@ -156,6 +156,20 @@ def test_locked_files_end_with_their_pod() -> None:
     assert bench.keeper.running == {"quiet"}
 
 
+def test_page_cache_in_pipes_is_its_holders() -> None:
+    """It looks available, and nobody can take it: without a victim a guest of 6.12 stood still."""
+    bench = Pressed()
+    bench.pod("hog", 3, cache=1300)
+    bench.pod("quiet", 120)
+    bench.time(12)
+    bench.available, bench.free = 1330, 50
+    bench.stall, bench.scans, bench.takes = 0.4, 50_000, 0.0
+    said = bench.time(4)
+    assert "evicting d/hog: memory is short on the node: best-effort: uses 1303 MiB" in said[0]
+    assert "page cache was scanned over and over and not taken" in said[0]
+    assert bench.keeper.running == {"quiet"}
+
+
 @pytest.mark.parametrize("after", [0.5, 1.0, 1.5])
 def test_nobody_goes_for_a_hog_that_lets_go_while_it_is_looked_at(after: float) -> None:
     bench = Pressed()

@@ -241,6 +241,30 @@ def test_more_that_can_be_had_never_makes_a_node_short(
     assert (node_state(less).kind == "short") <= (node_state(less).missing > 0)
 
 
+@pytest.mark.parametrize(
+    ("free", "take", "seconds", "kind"),
+    [
+        (60, 0.0, 4, "short"),
+        (60, 0.01, 4, "short"),
+        (60, 0.1, 4, "own limit"),
+        (300, 0.0, 4, "own limit"),
+        (60, 0.0, 2, "own limit"),
+    ],
+)
+@pytest.mark.parametrize("full", [0.0, 0.4])
+def test_page_cache_that_is_scanned_and_not_taken_cannot_be_had(
+    free: int, take: float, seconds: int, kind: str, full: float
+) -> None:
+    """Of 1300 MiB that look available; a fast disk, or no task that counts, hides the waiting."""
+    looks = nodes([1300] * (2 * seconds + 1), full, scans=50_000, take=take)
+    state = node_state([replace(look, free=free * MIB) for look in looks])
+    assert state.kind == (kind if full or kind == "short" else "calm")
+    assert state.vain == (kind == "short")
+    if state.vain:
+        assert "page cache was scanned over and over and not taken" in state.because
+        assert abs(state.missing - (TOTAL // 10 - 60 * MIB)) < MIB
+
+
 def test_what_the_memory_of_a_group_is_made_of() -> None:
     stat = {
         "anon": 50 * MIB,

@@ -337,10 +337,10 @@ class PressureEviction:
         pods = [samples[path] for path in samples if path in rows and rows[path].level == "pod"]
         shmem = self._node_history[-1].shmem if self._node_history else None
         surviving = surviving_bytes(self._reader.surviving_tmpfs(), shmem, pods)
-        wall = self._context.clock.wall()
+        wall, vain = self._context.clock.wall(), state.vain
         found = [
-            candidate_of(worker, samples, effective, surviving, self._mode(worker), wall)
-            for worker in workers
+            candidate_of(one, samples, effective, surviving, self._mode(one), wall, vain)
+            for one in workers
         ]
         candidates = [one for one in found if one is not None]
         if state.kind == "wanted":

@@ -19,7 +19,13 @@ from msgspec import Struct
 
 from qoslet.core.api.memory_annotations import GuardMode
 from qoslet.core.api.pod import QosClass
-from qoslet.core.memory.breakdown import freed_bytes, held_bytes, human_bytes
+from qoslet.core.memory.breakdown import (
+    dirty_bytes,
+    freed_bytes,
+    held_bytes,
+    human_bytes,
+    page_cache_bytes,
+)
 from qoslet.core.memory.sample import MemorySample
 
 EvictionVerdict = Literal["end", "would end", "none"]
@@ -82,9 +88,13 @@ class Candidate(Struct, frozen=True):
         return max(0, self.charged - max(self.request, self.protected))
 
 
-def charged_and_freed(sample: MemorySample, surviving: int) -> tuple[int, int]:
-    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``."""
-    return held_bytes(sample), freed_bytes(sample, surviving)
+def charged_and_freed(
+    sample: MemorySample, surviving: int, *, vain: bool = False
+) -> tuple[int, int]:
+    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``. ``vain``: nobody can
+    take its page cache, which is its own then; what waits for a disk outlives it."""
+    pinned = max(0, page_cache_bytes(sample) - dirty_bytes(sample)) if vain else 0
+    return held_bytes(sample) + pinned, freed_bytes(sample, surviving) + pinned
 
 
 class EvictionReason(Enum):

@@ -3,7 +3,8 @@
 The node is short where little can be had *and* what runs waits for it. Stall alone proves nothing:
 a cgroup that presses against its own limit stalls on a node with free memory, and what it waits
 counts for nothing while more can be had than the eviction threshold. What the page cache
-of protected groups holds cannot be had. Without PSI the work of reclaim stands in for the waiting.
+of protected groups holds cannot be had, nor what pipes and sockets hold of it, which only shows in reclaim
+that scans it over and over and takes nothing. Without PSI the work of reclaim stands in for the waiting.
 Where a QoS cgroup or a pod is at its own limit is decided in ``limit_pressure``.
 
 Each verdict needs all samples of a window to agree, three at least. Source:
@@ -57,6 +58,9 @@ class PressureThresholds(Struct, frozen=True):
     """Pages that reclaim scans while it is busy."""
     reclaim_ratio: float = 0.5
     """Share of the scanned pages that reclaim takes while all is well."""
+    vain_ratio: float = 0.02
+    """Share of them up to which page cache is thought to be out of reach, for ``vain_seconds``."""
+    vain_seconds: float = 2.5
 
     def wanted_bytes(self, total: int) -> int:
         """Bytes that should be had on a machine with so many."""
@@ -86,13 +90,15 @@ class StallRates(Struct, frozen=True):
 
 class PressureState(Struct, frozen=True):
     """A verdict on the node (``path`` empty) or a cgroup. ``missing`` bytes would end the shortage,
-    ``because`` is a sentence with the numbers; ``rates`` are its evidence, the newest last."""
+    ``because`` is a sentence with the numbers; ``rates`` are its evidence, the newest last. ``vain``: page
+    cache cannot be had, and is its holder's own."""
 
     path: str
     kind: PressureKind
     missing: int
     because: str
     rates: tuple[StallRates, ...] = ()
+    vain: bool = False
 
 
 def node_state(
@@ -106,6 +112,9 @@ def node_state(
     """The node's state by its samples, oldest first. ``protected`` bytes of page cache are out of
     reach of reclaim. Less than ``eviction_bytes`` has been available for ``low_seconds``.
     ``at_limits`` is the share of the time for which tasks waited for the limits of their own pods."""
+    if vain := _takes_nothing(samples, thresholds):
+        samples = [replace(one, available=min(one.free, one.available)) for one in samples]
+        protected = 0
     samples = recent_samples(samples, lambda sample: sample.at, thresholds)
     if not samples:
         return PressureState("", "calm", 0, "not enough samples yet")
@@ -125,6 +134,8 @@ def node_state(
     numbers = f"{human_bytes(had[-1])} available of {human_bytes(wanted)} wanted, {describe(last)}"
     if protected:
         numbers += f", {human_bytes(protected)} of page cache are protected"
+    if vain:
+        numbers += ", page cache was scanned over and over and not taken"
     if at_limits:
         numbers += f", pods waited {at_limits:.0%} of the time at their own limits"
     if most >= wanted:
@@ -135,7 +146,7 @@ def node_state(
     steady = most < thresholds.eviction_bytes or all(_goes_on(rate, thresholds) for rate in rates)
     waiting = steady and waits(whole, thresholds, most)
     if evicting or (waiting and _is_the_nodes(whole, most, at_limits, thresholds)):
-        return PressureState("", "short", missing, numbers, rates)
+        return PressureState("", "short", missing, numbers, rates, vain)
     return PressureState("", "own limit" if waiting else "calm", 0, numbers, rates)
 
 
@@ -261,6 +272,19 @@ def _parts(samples: Sequence[NodeMemory]) -> list[NodeMemory]:
         if kept[-1].at - sample.at >= MIN_SHARE_SECONDS <= sample.at - samples[0].at:
             kept.append(sample)
     return [samples[0], *reversed(kept)]
+
+
+def _takes_nothing(samples: Sequence[NodeMemory], thresholds: PressureThresholds) -> bool:
+    """Whether tasks wait, little is free, and reclaim has taken next to nothing of what it scanned, for
+    ``vain_seconds``: what looks available as page cache cannot be had. Waiting for a disk takes its time."""
+    for one in reversed(samples[:-1]):
+        stall = node_stall(one, samples[-1])
+        if one.free >= thresholds.eviction_bytes or stall.seconds > thresholds.max_gap_seconds:
+            return False
+        if stall.seconds >= thresholds.vain_seconds:
+            taken = stall.reclaim_ratio is not None and stall.reclaim_ratio <= thresholds.vain_ratio
+            return taken and _busy(stall, thresholds) and waits(stall, thresholds, one.free)
+    return False
 
 
 def _under(samples: Sequence[NodeMemory], protected: int, thresholds: PressureThresholds) -> bool:

@@ -77,7 +77,10 @@ class ShortageReplay:
         elif self._low_since is None:
             self._low_since = scene.seconds
         low = 0.0 if self._low_since is None else scene.seconds - self._low_since
-        samples = [replace(one, available=one.available + freed) for one in self._history]
+        samples = [
+            replace(one, available=one.available + freed, free=one.free + freed)
+            for one in self._history
+        ]
         if freed and samples[-1].available - protected >= thresholds.eviction_bytes:
             low = 0.0
         return node_state(samples, protected, thresholds, low_seconds=low)
@@ -88,7 +91,7 @@ class ShortageReplay:
         assert self._since is not None
         pods = {path: row for path, row in scene.rows.items() if row.row.level == "pod"}
         found = [
-            _candidate(scene, path, effective, self._policy, self._kills)
+            _candidate(scene, path, effective, self._policy, self._kills, state.vain)
             for path in pods
             if path in scene.samples
         ]
@@ -129,10 +132,11 @@ def _candidate(
     effective: dict[str, EffectiveMemory],
     policy: ReplayPolicy,
     kills: Kills,
+    vain: bool,
 ) -> Candidate:
     """A pod by its sample; files that survive it are not recorded and count as freed."""
     row, sample = scene.rows[path], scene.samples[path]
-    charged, freed = charged_and_freed(sample, 0)
+    charged, freed = charged_and_freed(sample, 0, vain=vain)
     qos = row.row.qos
     return Candidate(
         uid=row.uid,
