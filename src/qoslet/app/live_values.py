@@ -15,7 +15,9 @@ from qoslet.render.text.streams import note
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.app.bundle.inputs import BundleInputs
     from qoslet.app.inputs import Inputs
+    from qoslet.core.audit.live import LiveSource
     from qoslet.core.explain.explain import Explanation
 
 
@@ -36,13 +38,21 @@ def live_inputs(args: argparse.Namespace) -> Inputs:
         return read(args, args.filename)
 
 
-def live_values(explanation: Explanation) -> Mapping[tuple[str, str], LiveValue]:
-    """What each explained file holds on this machine, by the cgroup's name and the file. Raises
-    CannotDo."""
+def live_values(
+    explanation: Explanation, bundle: BundleInputs | None = None
+) -> Mapping[tuple[str, str], LiveValue]:
+    """What each explained file holds on this machine, or held when the bundle was made, by the cgroup's
+    name and the file. Raises CannotDo, BadInput."""
     from qoslet.core.audit.verdicts.groups import placed
 
-    plan = own_containers(explanation.plan)
-    source, mounts = machine_source(plan)
+    source: LiveSource
+    mounts: Mapping[str, str] = {}
+    if bundle is None:
+        plan = own_containers(explanation.plan)
+        source, mounts = machine_source(plan)
+    else:
+        source = tree = bundle.tree(explanation.plan.node.hierarchy)
+        plan = tree.with_containers(explanation.plan, bundle.running())
     wanted = {
         group.cgroup.name: tuple(value.file for value in group.values)
         for group in explanation.groups

@@ -12,6 +12,7 @@ import pytest
 
 from qoslet.core.bundle.archive import pack
 from tests.cli.fixtures import KUBELET, NODE, PODS, command, environment, run, write
+from tests.paths import REPO
 
 ITEMS = [msgspec.yaml.decode(one) for one in PODS.split("---\n")]
 PARTS = {
@@ -86,6 +87,19 @@ def test_explain_takes_a_bundle(folder: Path) -> None:
     done = run("explain", "--bundle", "b.tgz", "web/app", "memory.max", folder=folder)
     assert done.returncode == 0, done.stderr
     assert "memory.max = 268435456 (256Mi)" in done.stdout
+
+
+def test_explain_live_has_what_the_files_of_a_bundle_held(folder: Path) -> None:
+    bundle = str(REPO / "tests/data/bundles/processes-v1.tar.gz")
+    options = ("--live", "--bundle", bundle, "pod-2/container-3", "-o", "json")
+    done = run("explain", *options, folder=folder)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["cgroups"]
+    held = {one["file"]: one["live"] for one in row["values"]}
+    assert (held["cpu.shares"]["found"], held["cpu.shares"]["verdict"]) == ("512", None)
+    assert (held["oom_score_adj"]["found"], held["oom_score_adj"]["verdict"]) == ("0", "drift")
+    done = run("explain", "--live", "--bundle", "b.tgz", "web/app", folder=folder)
+    assert (done.returncode, done.stderr.count("has no cgroups.jsonl")) == (2, 1)
 
 
 def test_nothing_of_this_machine_gets_in(folder: Path) -> None:

@@ -37,6 +37,7 @@ examples:
   qoslet explain deployment/web memory.max -f deployment.yaml --node node.yaml
   qoslet explain -n shop web/app -f pods.yaml --node node.yaml -o json
   qoslet explain --live web/app memory.high
+  qoslet explain --live --bundle node1.tar.gz web/app memory.high
   qoslet explain /sys/fs/cgroup/kubepods.slice/memory.max --live
   qoslet explain /kubepods/burstable cpu.weight -f pods.yaml --node node.yaml
 
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     made = _inputs(args).plan()
     file = args.file or _file_of(args.target, made.node.hierarchy)
     answer = explain(made, args.target, file, args.namespace)
-    found = _live(answer) if args.given_live else None
+    found = _live(answer, args) if args.given_live else None
     if args.output == "text":
         from qoslet.render.text.explanation import draw
 
@@ -99,8 +100,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _inputs(args: argparse.Namespace) -> Inputs:
-    """What is read; ``given_live`` keeps whether values of this machine are asked for."""
+    """What is read; ``given_live`` keeps whether the values of the machine are asked for, or those of
+    a bundle."""
     args.given_live = args.live
+    args.live = args.live and args.bundle is None
     if args.live:
         from qoslet.app.live_values import live_inputs
 
@@ -117,7 +120,8 @@ def _file_of(target: str, hierarchy: str) -> str | None:
     return cgroup_of(target, hierarchy)[1] or None
 
 
-def _live(answer: Explanation) -> LiveValues:
+def _live(answer: Explanation, args: argparse.Namespace) -> LiveValues:
+    from qoslet.app.inputs import bundle_of
     from qoslet.app.live_values import live_values
 
-    return live_values(answer)
+    return live_values(answer, bundle_of(args))
