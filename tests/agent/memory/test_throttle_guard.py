@@ -344,13 +344,12 @@ def test_a_stalled_container_that_does_not_stop_is_killed(handles_sigterm: bool)
     pod = replace(pod_of("hog", asked, "mesh", "app"), memory=MemoryPolicy(high=200 * MIB))
     bench.source.put(pod, spec_of(pod))
     bench.turn()
-    mesh, stalled = (bench.keeper.kept["hog"].pids[name] for name in ("mesh", "app"))
-    assert mesh is not None
-    assert stalled is not None
+    kept = bench.keeper.kept["hog"]
+    mesh, stalled = (kept.pids[name] or 0 for name in ("mesh", "app"))
     if not handles_sigterm:
         bench.keeper.slow.add("hog")
     bench.available = 100
-    bench.stalls(bench.keeper.kept["hog"].cgroups["app"], 205)
+    bench.stalls(kept.cgroups["app"], 205)
     for _ in range(40):
         if ("restart", "hog", "app") not in bench.keeper.calls:
             bench.time(0.25)
@@ -361,9 +360,7 @@ def test_a_stalled_container_that_does_not_stop_is_killed(handles_sigterm: bool)
     bench.time(1.5)
     assert not bench.kernel.lives(stalled)
     assert bench.kernel.lives(mesh)
-    now = bench.keeper.kept["hog"].pids["app"]
-    assert now is not None
-    assert bench.kernel.lives(now) == handles_sigterm
+    assert bench.kernel.lives(kept.pids["app"] or 0) == handles_sigterm
 
 
 def test_a_pod_that_is_never_restarted_ends() -> None:
