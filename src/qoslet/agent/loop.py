@@ -17,6 +17,7 @@ from qoslet.agent.ports import Clock, Source
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.shutdown import end
 from qoslet.agent.snapshots import SyncResult
+from qoslet.core.problem import plural
 from qoslet.core.status.run_outcome import EndCause
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.pod_status import PodRow
@@ -139,12 +140,12 @@ def _finish(
     count = len(reconciler.started_uids)
     if config.keep_pods:
         if count:
-            surface.log(f"{_pods(count)} kept running for the next run")
+            surface.log(f"{plural(count, 'pod')} kept running for the next run")
         return []
     left: list[str] = []
     try:
         if count:
-            surface.log(f"stopping {_pods(count)}; press Ctrl-C again to kill them")
+            surface.log(f"stopping {plural(count, 'pod')}; press Ctrl-C again to kill them")
     finally:
         left = end(reconciler, lambda: stop.requested() > 1, undo, surface.log)
     return left
@@ -155,7 +156,3 @@ def _wait(config: Config, reconciler: Reconciler, now: float) -> float:
     due = reconciler.next_at()
     wait = LONGEST_SLEEP_SECONDS if due is None else due - now
     return wait if config.interval_seconds is None else min(wait, config.interval_seconds)
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"

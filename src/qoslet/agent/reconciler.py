@@ -37,7 +37,7 @@ from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.resync_timer import ResyncTimer
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, plural
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
@@ -376,14 +376,14 @@ def summary(
 ) -> str:
     """The sync in one sentence."""
     running, containers = context.container_counts
-    people = f"{_many(_pods(context), 'pod')}, {running} of {containers} containers running"
-    waits = [f"{_many(pending, 'write')} pending"] if pending else []
+    people = f"{plural(_pods(context), 'pod')}, {running} of {containers} containers running"
+    waits = [f"{plural(pending, 'write')} pending"] if pending else []
     if waiting:
-        waits.append(f"{_many(waiting, 'limit')} above the plan until usage falls")
+        waits.append(f"{plural(waiting, 'limit')} above the plan until usage falls")
     if failed:
-        return "; ".join([people, f"{_many(failed, 'step')} failed, {done} done", *waits])
+        return "; ".join([people, f"{plural(failed, 'step')} failed, {done} done", *waits])
     if differences:
-        found = f"{_many(differences, 'difference')}, {_many(done, 'step')} done"
+        found = f"{plural(differences, 'difference')}, {plural(done, 'step')} done"
         return "; ".join([people, found, *waits])
     return "; ".join([people, *waits]) if waits else f"{people}; the tree is as planned"
 
@@ -392,7 +392,3 @@ def _pods(context: SyncContext) -> int:
     """The pods that are to run, with those kept while their manifest cannot be read."""
     wanted = len(context.desired.pods) if context.desired is not None else 0
     return wanted - len(context.rejected) + len(context.kept)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

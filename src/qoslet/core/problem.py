@@ -28,6 +28,11 @@ class ProblemCode(Enum):
     """A ConfigMap or Secret of a pod that the input lacks."""
 
 
+def plural(count: int, noun: str, ending: str = "s") -> str:
+    """So many of something in a message: ``1 cgroup``, ``2 cgroups``."""
+    return f"{count} {noun}{'' if count == 1 else ending}"
+
+
 class Problem(Struct, frozen=True, gc=False):
     """Something to know about the plan: a quirk, an overcommit, a misfit, a trap."""
 

@@ -18,6 +18,7 @@ from qoslet.core.cgroup.names import root_of, to_cgroupfs
 from qoslet.core.guest.node_condition import condition_of
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.status import GuestSync
+from qoslet.core.problem import plural
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo, QosletError
 
@@ -224,7 +225,7 @@ class GuestAgent:
         if left:
             path, file = next(iter(left))
             raise CannotDo(
-                f"{_many(len(left), 'file')} not restored, such as {path}/{file}",
+                f"{plural(len(left), 'file')} not restored, such as {path}/{file}",
                 where=self.executor.root,
                 hint=f"qoslet release --cgroup-root {self.executor.root}",
             )
@@ -263,18 +264,14 @@ def _new(lines: Sequence[str], before: Collection[str], said: Collection[str] = 
 def _summary(view: NodeView, governed: Sequence[Cgroup], done: FilesSync) -> str:
     """The sync in one sentence."""
     files = sum(len(one.settings) for one in governed)
-    parts = [f"{_many(len(view.plan.pods), 'pod')} from {view.source.place}"]
+    parts = [f"{plural(len(view.plan.pods), 'pod')} from {view.source.place}"]
     if view.policy.mode == "watch":
         parts.append("watching")
     else:
         written = f", {len(done.written)} of them written" if done.written else ""
-        parts.append(f"{_many(files, 'value')} kept as planned{written}")
+        parts.append(f"{plural(files, 'value')} kept as planned{written}")
     if done.restored:
-        parts.append(f"{_many(len(done.restored), 'value')} restored")
+        parts.append(f"{plural(len(done.restored), 'value')} restored")
     if done.resets:
-        parts.append(f"{_many(len(done.resets), 'value')} reset by another process")
+        parts.append(f"{plural(len(done.resets), 'value')} reset by another process")
     return "; ".join(parts)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from qoslet.agent.guest.guest_status import status_of
 from qoslet.app.agent.pages import AgentSockets
 from qoslet.app.agent.service import Log, LogFormat, log_on_stderr
 from qoslet.core.guest.status import GuestStatus, GuestSync
+from qoslet.core.problem import plural
 from qoslet.core.reconcile.journal import Key
 from qoslet.host.questions.http_server import Page, Pages
 from qoslet.host.questions.request_queue import RequestQueue
@@ -140,7 +141,7 @@ class GuestService:
 
     def _tell_values(self, what: str, values: Mapping[Key, str], *, counted: bool) -> None:
         if values and not counted:
-            self._log.line("info", f"{what} {len(values)} value{'' if len(values) == 1 else 's'}")
+            self._log.line("info", f"{what} {plural(len(values), 'value')}")
         for (path, file), value in values.items() if self._verbose else ():
             line = f"{what} {path}/{file} = {value}"
             self._log.line("info", line, event="CgroupAction", cgroup=path, file=file, value=value)

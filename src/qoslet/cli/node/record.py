@@ -93,7 +93,7 @@ def _size(text: str) -> int:
 def _summary(recorder: Recorder) -> str:
     """What was recorded, in one line."""
     from qoslet.core.api.schema import shown
-    from qoslet.render.text.apply import many
+    from qoslet.core.problem import plural
 
     kibibytes = -(-recorder.file.written // 1024)
-    return f"{shown(recorder.file.path)}: {many(recorder.moments, 'moment')}, {kibibytes} KiB"
+    return f"{shown(recorder.file.path)}: {plural(recorder.moments, 'moment')}, {kibibytes} KiB"

@@ -31,6 +31,7 @@ from qoslet.core.audit.verdicts.weights import with_split
 from qoslet.core.cgroup.interface_files import controller, property_of
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.node.node import Hierarchy
+from qoslet.core.problem import plural
 from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
@@ -202,7 +203,7 @@ def _notes(matched: MatchedGroups, sandboxed: int) -> tuple[str, ...]:
     inside = "the runtime of their RuntimeClass keeps their processes in its sandbox"
     rows = ((len(matched.unknown), unknown), (sandboxed, inside))
     return tuple(
-        f"containers of {'1 pod' if pods == 1 else f'{pods} pods'} were not compared: {why}"
+        f"containers of {plural(pods, 'pod')} were not compared: {why}"
         for pods, why in rows
         if pods
     )

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from qoslet.core.api.schema import DECODE_ERRORS, shown
+from qoslet.core.problem import plural
 from qoslet.errors import BadInput, FaultCode
 
 BATCH_BYTES = 1 << 20
@@ -105,8 +106,7 @@ class ItemSplitter:
                 self._state = self._resync
         yield from self._flush()
         if self._final and self._state != self._top:
-            items = "1 item" if self._item == 1 else f"{self._item} items"
-            yield self._early(f"ends in the middle, after {items}")
+            yield self._early(f"ends in the middle, after {plural(self._item, 'item')}")
             self._state = self._top
         self._buffer, self._at = self._buffer[self._at :], 0
         self._wanted = 2 * len(self._buffer)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from qoslet.core.api.pod import Container
 from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
+from qoslet.core.problem import plural
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.resources.cgroup_tree import key_of
 
@@ -42,8 +43,7 @@ def thousandths(subject: PodSubject) -> Iterator[LintPlace]:
                 continue
             given = getattr(one.resources, kind).get("memory")
             if given is not None and 0 < given.value < 1024:
-                unit = "byte" if given.value == 1 else "bytes"
-                text = f"{canonical(given)} is at most {given.value} {unit}"
+                text = f"{canonical(given)} is at most {plural(given.value, 'byte')}"
                 yield LintPlace(f"{one.field}.resources.{kind}.memory", text, one.name)
 
 

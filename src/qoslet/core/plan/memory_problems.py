@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.plan.memory_annotation_effects import without_effect
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary, bytes_of, filled, limit_of
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, plural
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
@@ -20,10 +20,6 @@ _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
 _PROTECTING = ("memory.min", "memory.low")
 _NEAR = 50
 """A memory.high with less than one part in so many left below memory.max throttles too late."""
-
-
-def _containers(count: int) -> str:
-    return "1 container" if count == 1 else f"{count} containers"
 
 
 def _size(amount: int) -> str:
@@ -59,7 +55,7 @@ def _of_variant(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[P
         yield Problem(
             "warning",
             node,
-            f"{_containers(totals.throttled)} with memory.high: one that outpaces reclaim stalls instead of being OOM-killed",
+            f"{plural(totals.throttled, 'container')} with memory.high: one that outpaces reclaim stalls instead of being OOM-killed",
             _UNSTALLED.get(variant, _UNSTALLED["1.36"]),
         )
     if variant == "1.36" and policy.reservation == "TieredReservation" and totals.soft:
@@ -141,7 +137,7 @@ def _traps(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Proble
         yield Problem(
             "warning",
             node,
-            f"{_containers(totals.filled)} with memory.min equal to memory.max; the kernel never reclaims their page cache, not even for their own pod",
+            f"{plural(totals.filled, 'container')} with memory.min equal to memory.max; the kernel never reclaims their page cache, not even for their own pod",
             "a container that writes files is OOM-killed because of its cache (kubernetes PR 126485); variant qoslet leaves an eighth",
         )
     surplus = totals.claims["Burstable", "memory.low"]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from qoslet.core.problem import plural
 from qoslet.core.reconcile.journal import (
     Entry,
     Header,
@@ -368,7 +369,7 @@ def refuse_foreign(
     count = len(foreign)
     what = "this tree exists, but no qoslet journal has it"
     if valid and root not in foreign:
-        what = f"{_many(count, 'cgroup')} in this tree created by another process, such as {foreign[0]}"
+        what = f"{plural(count, 'cgroup')} in this tree created by another process, such as {foreign[0]}"
     raise CannotDo(
         what,
         where=root,
@@ -390,11 +391,6 @@ def _clean(tree: Owned, root: str, standing: Sequence[str], header: Header | Non
             raise CannotDo("cannot remove what a previous run left", where=root, hint=wrong)
     pid = header.pid if header else 0
     return (
-        f"{root}: removed {_many(len(standing), 'cgroup')} and ended "
-        f"{_many(running, 'process', 'es')} that a previous run (process {pid}) left"
+        f"{root}: removed {plural(len(standing), 'cgroup')} and ended "
+        f"{plural(running, 'process', 'es')} that a previous run (process {pid}) left"
     )
-
-
-def _many(count: int, noun: str, ending: str = "s") -> str:
-    """``1 cgroup``, ``2 cgroups``."""
-    return f"{count} {noun}{'' if count == 1 else ending}"

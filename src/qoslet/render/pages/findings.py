@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.audit.finding import MEANINGS
+from qoslet.core.problem import plural
 from qoslet.render.pages.draft import Draft, escaped
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ def draw_findings(draft: Draft, report: AuditReport | None, pod: str = "") -> No
     ]
     counting = sum(one.counts for one in found)
     if counting:
-        noun = "finding" if counting == 1 else "findings"
-        text = f"{counting} {noun} of warning or above."
+        text = f"{plural(counting, 'finding')} of warning or above."
     elif report.compared:
         text = "As planned."
     else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.problem import plural
 
 if TYPE_CHECKING:
     from qoslet.agent.one_shot import ApplyResult
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Rows of a kind that are listed without ``-v``."""
-
-
-def many(count: int, noun: str, ending: str = "s") -> str:
-    """``1 group``, ``2 groups``."""
-    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def apply_lines(
@@ -45,19 +41,19 @@ def apply_lines(
     lines += _some(off, verbose)
     lines += _lost(lost, missing)
     if done.before.skipped:
-        count = many(len(done.before.skipped), "container")
+        count = plural(len(done.before.skipped), "container")
         lines.append(f"skipped {count}: no ID yet, the runtime creates their cgroups")
     return [*lines, f"{title}: {_sentence(done, len(lost))}"]
 
 
 def _sentence(done: ApplyResult, lost: int) -> str:
     counts = [
-        f"{many(done.done('create'), 'cgroup')} created",
-        f"{many(done.done('set'), 'value')} written",
-        f"{many(done.done('remove'), 'cgroup')} removed",
+        f"{plural(done.done('create'), 'cgroup')} created",
+        f"{plural(done.done('set'), 'value')} written",
+        f"{plural(done.done('remove'), 'cgroup')} removed",
     ]
     left = len(done.remaining) + lost
-    verdict = f"{many(left, 'difference')} left" if left else "the tree is as planned"
+    verdict = f"{plural(left, 'difference')} left" if left else "the tree is as planned"
     return f"{', '.join(counts)}; {verdict}"
 
 
@@ -90,7 +86,7 @@ def _lost(lost: Sequence[Difference], missing: Mapping[str, str]) -> list[str]:
     """Values that cannot be written here, by controller."""
     counts = Counter(controller(row.file) for row in lost)
     return [
-        f"unavailable: {name}: {many(counts[name], 'value')} cannot be written: {missing[name]}"
+        f"unavailable: {name}: {plural(counts[name], 'value')} cannot be written: {missing[name]}"
         for name in sorted(counts)
     ]
 
@@ -116,7 +112,7 @@ def release_lines(
         lines += _some([f"refused: {row.message}" for row in what.refusals], verbose)
         forced = all(row.kind == "written" for row in what.refusals)
         hint = "; --force keeps values that another process changed" if forced else ""
-        count = many(len(what.refusals), "reason")
+        count = plural(len(what.refusals), "reason")
         done = "the pods are stopped, the cgroups left" if ended else "nothing done"
         return [*lines, f"{title}: {done}, for {count}{hint}"]
     lines += [f"failed: {one.step.describe()}: {one.error}" for one in outcomes if one.error]
@@ -127,8 +123,8 @@ def _undone(what: RestorePlan, outcomes: Sequence[Outcome]) -> str:
     done = Counter(one.step.kind for one in outcomes if one.error is None)
     if not what.steps and not what.left:
         return "nothing to undo"
-    counts = f"{many(done['set'], 'value')} restored, {many(done['remove'], 'cgroup')} removed"
+    counts = f"{plural(done['set'], 'value')} restored, {plural(done['remove'], 'cgroup')} removed"
     if what.left:
-        counts += f", {many(len(what.left), 'value')} left"
+        counts += f", {plural(len(what.left), 'value')} left"
     left = len(what.steps) - sum(done.values())
-    return f"{counts}; {many(left, 'step')} left, run it again" if left else counts
+    return f"{counts}; {plural(left, 'step')} left, run it again" if left else counts

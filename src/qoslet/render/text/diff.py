@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from qoslet.core.diff.aspects import ASPECTS, CPU_SHARE, NEUTRAL
 from qoslet.core.diff.diff import percents
+from qoslet.core.problem import plural
 from qoslet.render.documents.plan import node_block
 from qoslet.render.terminal import Terminal, display_width, pad, printable, wrap
 
@@ -54,9 +55,8 @@ def draw(diff: Diff, terminal: Terminal, verbose: bool) -> list[str]:
 
 def _heading(diff: Diff, terminal: Terminal) -> Iterator[str]:
     count = len(diff.changes)
-    changes = "1 change" if count == 1 else f"{count} changes"
     if count or diff.shares:
-        yield f"{changes}: {diff.worse} worse, {diff.better} better"
+        yield f"{plural(count, 'change')}: {diff.worse} worse, {diff.better} better"
     else:
         yield "no difference"
     before, after = node_block(diff.before), node_block(diff.after)

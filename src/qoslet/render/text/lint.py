@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.lint.rule import rules
+from qoslet.core.problem import plural
 from qoslet.render.terminal import Terminal, pad, printable, wrap
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _finding(one: LintFinding, terminal: Terminal, verbose: bool) -> Iterator[st
 def _summary(report: LintReport) -> str:
     counts = [(report.count(one), one) for one in ("error", "warning", "info")]
     words = {"error": "error", "warning": "warning", "info": "note"}
-    named = [f"{count} {words[one]}{'s' * (count > 1)}" for count, one in counts if count]
+    named = [plural(count, words[one]) for count, one in counts if count]
     suppressed = sum(one.suppressed is not None for one in report.findings)
     named += [f"{suppressed} suppressed"] if suppressed else []
     return ", ".join(named) if named else "no finding"

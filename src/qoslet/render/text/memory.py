@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.names import is_below
+from qoslet.core.problem import plural
 from qoslet.render.terminal import Terminal, cut, pad, printable, wrap
 from qoslet.render.units import rounded, size
 
@@ -101,14 +102,14 @@ def _counts(row: Mapping[str, object], terminal: Terminal) -> Iterator[str]:
     kills, high = events.get("oom_kill", 0), events.get("high", 0)
     breaches = events.get("below_low", 0) + events.get("below_min", 0)
     if kills:
-        yield "1 OOM kill" if kills == 1 else f"{kills} OOM kills"
+        yield plural(kills, "OOM kill")
     if high:
         yield f"throttled {high}{terminal.mark('×', 'x')} at memory.high"
     waits = events.get("pressure", 0)
     if waits:
         yield f"waited for memory {waits}{terminal.mark('×', 'x')}"
     if breaches:
-        yield f"{breaches} breach{'' if breaches == 1 else 'es'} of its protection"
+        yield f"{plural(breaches, 'breach', 'es')} of its protection"
 
 
 def _worthless(row: Mapping[str, object]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from qoslet.core.problem import plural
 from qoslet.render.terminal import printable, terminal, wrap
 from qoslet.render.text.streams import complain
 
@@ -29,7 +30,7 @@ def print_problems(problems: Iterable[Problem]) -> None:
 def place_of(where: Sequence[str]) -> str:
     """The first of the places that have the same row, and how many more there are."""
     more = len(where) - 1
-    return where[0] + (f" (and {more} more place{'' if more == 1 else 's'})" if more else "")
+    return where[0] + (f" (and {plural(more, 'more place')})" if more else "")
 
 
 def wrapped(text: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.audit.finding import MEANINGS
+from qoslet.core.problem import plural
 from qoslet.render.terminal import printable, wrap
 from qoslet.render.text.audit.labels import pod_label
 
@@ -50,11 +51,7 @@ def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> str:
     node = plan.node
     between = terminal.mark(" · ", ", ")
     counts = {name: sum(one.severity == name for one in report.findings) for name in _ORDER}
-    said = [
-        f"{count} {_NOUNS[name]}{'' if count == 1 else 's'}"
-        for name, count in counts.items()
-        if count
-    ]
+    said = [plural(count, _NOUNS[name]) for name, count in counts.items() if count]
     if report.compared == 0:
         word, color = "nothing could be compared", "red"
     elif counts["error"] or counts["warning"]:
@@ -94,7 +91,7 @@ def _unread(report: AuditReport, terminal: Terminal, verbose: bool) -> list[str]
         return []
     count = len(report.unread)
     shown = report.unread if verbose else report.unread[:_MOST_UNREAD]
-    title = f"? {count} {'file' if count == 1 else 'files'} could not be read"
+    title = f"? {plural(count, 'file')} could not be read"
     lines = ["", terminal.paint(title, "yellow")]
     for one in shown:
         place = f"{one.path}/{one.file}" if one.file else one.path

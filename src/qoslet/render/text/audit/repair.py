@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qoslet.render.text.apply import many
+from qoslet.core.problem import plural
 
 if TYPE_CHECKING:
     from qoslet.core.audit.repairs import NotRepaired
@@ -22,7 +22,7 @@ def repair_lines(done: Repair) -> list[str]:
     lines += [f"waits: {text}" for text in done.waiting]
     lines += left_lines(done.left)
     written = sum(one.error is None for one in done.outcomes)
-    said = f"{done.root}: {many(written, 'value')} written"
+    said = f"{done.root}: {plural(written, 'value')} written"
     if written:
         said += f"; qoslet release --cgroup-root {done.root} restores the values before"
     return [*lines, said, ""]

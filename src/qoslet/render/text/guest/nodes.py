@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from qoslet.core.guest.would_end import WouldEnd
+from qoslet.core.problem import plural
 from qoslet.render.terminal import Terminal, printable
-from qoslet.render.text.apply import many
 
 _TITLES = ("MODE", "PODS", "HELD", "RESET", "FINDINGS", "ERRORS")
 
@@ -24,8 +24,8 @@ def nodes_lines(documents: Mapping[str, Mapping[str, Any]], terminal: Terminal) 
         style = "red" if one["errors"] else "yellow" if findings else ""
         yield terminal.paint(f"{printable(name):{width}}{cells}", style)
         held, found, wrong = held + numbers[0], found + numbers[2], wrong + numbers[3]
-    sums = many(held, "value"), many(found, "finding"), many(wrong, "error")
-    yield f"{many(len(documents), 'node')}: {sums[0]} held, {', '.join(sums[1:])}"
+    sums = plural(held, "value"), plural(found, "finding"), plural(wrong, "error")
+    yield f"{plural(len(documents), 'node')}: {sums[0]} held, {', '.join(sums[1:])}"
 
 
 _WOULD = ("WRITES", "EVICTS", "ENDS")
@@ -48,8 +48,8 @@ def dry_run_lines(
             yield from (f"  {printable(line)}" for line in one["commands"])
             yield from (f"  # {printable(_end(row))}" for row in one["ends"])
     yield (
-        f"{many(len(documents), 'node')}: {many(sums[0], 'value')} to write, "
-        f"{many(sums[1], 'pod')} that may be evicted, "
+        f"{plural(len(documents), 'node')}: {plural(sums[0], 'value')} to write, "
+        f"{plural(sums[1], 'pod')} that may be evicted, "
         f"{sums[2]} of which a container may be ended"
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from qoslet.core.problem import plural
 from qoslet.render.terminal import printable
-from qoslet.render.text.apply import many
 
 if TYPE_CHECKING:
     from qoslet.render.terminal import Terminal
@@ -59,7 +59,7 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     why = f" ({source['reason']})" if source["reason"] else ""
     yield f"{document['pods']} pods from {source['place']}{whole}, {source['ageSeconds']:.0f} s ago{why}"
     count = len([one for one in document["findings"] if one["severity"] != "info"])
-    yield f"{document['compared']} values compared, {many(count, 'finding')}"
+    yield f"{document['compared']} values compared, {plural(count, 'finding')}"
     if document["files"] or counts["writes"]:
         yield (
             f"{len(document['held'])} files held, {counts['writes']} writes, {counts['resets']} resets "

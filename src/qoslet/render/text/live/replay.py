@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from qoslet.core.problem import plural
 from qoslet.core.recording.replay.policy import changed
 from qoslet.render.documents.timestamps import moment
 from qoslet.render.terminal import pad, printable
-from qoslet.render.text.apply import many
 
 if TYPE_CHECKING:
     from qoslet.core.recording.recording import Recording
@@ -28,11 +28,11 @@ def draw(recording: Recording, policy: ReplayPolicy, result: ReplayResult) -> It
     rows = [f"{name} {value:g}" for name, value in changed(policy).items()]
     title = ", ".join([f"guard {policy.mode}", *rows])
     yield (
-        f"{title}: {many(len(result.stalls), 'stall')}, {many(len(result.kills), 'kill')}, "
+        f"{title}: {plural(len(result.stalls), 'stall')}, {plural(len(result.kills), 'kill')}, "
         f"{result.false_kills} of them false"
     )
     yield (
-        f"{moment(recording.wall(0))}, {many(result.moments, 'moment')} in {result.seconds:.0f} s, "
+        f"{moment(recording.wall(0))}, {plural(result.moments, 'moment')} in {result.seconds:.0f} s, "
         f"{result.interval:g} s apart: times are that coarse"
     )
     if result.stalls:
