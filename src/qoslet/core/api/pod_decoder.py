@@ -41,6 +41,7 @@ from qoslet.core.api.pod import (
     Pod,
     PodLevel,
     QosClass,
+    Quantities,
     Resources,
     Role,
     UidFrom,
@@ -107,16 +108,10 @@ class PodReader:
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
-        actual = None
-        if self._allocated and may_be_resized(meta, annotations, status):
-            actual = status
+        actual = status if self._allocated and may_be_resized(meta, annotations, status) else None
         containers = self._containers(spec, status, actual, prefix, faults, notes)
         level = self._pod_level(spec, actual, containers, prefix, faults, notes)
-        overhead = NO_QUANTITIES
-        if spec.overhead:
-            asked = self._asked.overhead(spec.overhead)
-            _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
-            overhead = asked.resources.limits if asked.resources else NO_QUANTITIES
+        overhead = self._overhead(spec, prefix, faults, notes)
         self._check_rest(spec, status, prefix, faults)
         beside = Place(prefix, place.added) if prefix else _POD_ITSELF
         faults += (*self._rules.check(shape, beside), *place.faults)
@@ -151,6 +146,15 @@ class PodReader:
             isinstance(meta.generation, int) and meta.generation > 1,
         )
         return DecodedPod(pod, faults, notes)
+
+    def _overhead(
+        self, spec: PodSpecShape, prefix: str, faults: list[FieldFault], notes: list[FieldFault]
+    ) -> Quantities:
+        if not spec.overhead:
+            return NO_QUANTITIES
+        asked = self._asked.overhead(spec.overhead)
+        _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
+        return asked.resources.limits if asked.resources else NO_QUANTITIES
 
     def _names(self, meta: Metadata, faults: list[FieldFault]) -> tuple[str, str]:
         # the API server would add five random characters
