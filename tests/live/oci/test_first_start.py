@@ -1,4 +1,4 @@
-"""A keeper that is killed while a runtime makes a pod's first container."""
+"""A pod's first container: its keeper is killed meanwhile, or its image is not there yet."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{{name: app, image: busybox:1, command: [sleep, "600"]}}]
 """
+ONCE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: once, uid: once-0}
+spec:
+  restartPolicy: Never
+  containers: [{name: app, image: busybox:1, command: ["true"]}]
+"""
 
 
 def test_a_keeper_that_is_killed_at_a_first_start_loses_no_pod(run: Run) -> None:
@@ -49,6 +57,19 @@ def test_a_keeper_that_is_killed_at_a_first_start_loses_no_pod(run: Run) -> None
         assert {name: after[name] for name in before} == before
         before = after
     assert {one["restarts"] for one in run.containers().values()} == {0}
+
+
+def test_a_pod_that_never_restarts_waits_for_its_image(run: Run) -> None:
+    run.begin()
+    run.until(lambda seen: run.call("ps").returncode == 0)
+    away = run.images.rename(run.folder / "away")
+    run.write(ONCE)
+    run.until(lambda seen: seen.get("once/app", {}).get("status") == "RunContainerError")
+    away.rename(run.images)
+    ended = run.until(lambda seen: seen["once/app"]["exitCode"] == 0 and seen["once/app"])
+    assert ended["restarts"] == 0
+    run.until(lambda seen: "default/once/app: exited with 0" in run.said())
+    assert run.said().count("default/once/app: started") == 1
 
 
 def _keeper_of(state: str) -> int:

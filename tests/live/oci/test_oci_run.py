@@ -92,14 +92,6 @@ spec:
       command: [dd, if=/dev/zero, of=/dev/null, bs=64M]
       resources: {limits: {memory: 16Mi}}
 """
-ONCE = """
-apiVersion: v1
-kind: Pod
-metadata: {name: once, uid: once-0}
-spec:
-  restartPolicy: Never
-  containers: [{name: app, image: busybox:1, command: ["true"]}]
-"""
 RUNNING = 6
 """Containers of these pods that stay."""
 
@@ -320,19 +312,6 @@ def test_agents_and_keepers_that_are_killed_restart_nothing(run: Run) -> None:
     run.begin()
     assert run.running() == before
     assert run.compared() >= 30
-
-
-def test_a_pod_that_never_restarts_waits_for_its_image(run: Run) -> None:
-    run.begin()
-    run.until(lambda seen: run.call("ps").returncode == 0)
-    away = run.images.rename(run.folder / "away")
-    run.write(ONCE)
-    run.until(lambda seen: seen.get("once/app", {}).get("status") == "RunContainerError")
-    away.rename(run.images)
-    ended = run.until(lambda seen: seen["once/app"]["exitCode"] == 0 and seen["once/app"])
-    assert ended["restarts"] == 0
-    run.until(lambda seen: "default/once/app: exited with 0" in run.said())
-    assert run.said().count("default/once/app: started") == 1
 
 
 def _bound() -> bool:
