@@ -148,7 +148,7 @@ class StatusSync:
         elif self.pod.lives[name].phase == "starting" and not status.started_at:
             # who had asked for it was gone before it ran, and the runtime gave up
             self._around.note(
-                f"{self.pod.spec.key}/{name}: the runtime gave up a start that nobody waited for; starting it again"
+                f"{self.pod.spec.key}/{name}: the runtime gave up the start as its client was gone; starting it again"
             )
             self._unmade(name, self.pod.lives[name])
         else:
