@@ -331,6 +331,7 @@ def _end_all(
     for uid, pod in before.items():
         runtime.stop(uid, pod.grace_seconds)
     lifted: list[str] = []
+    frozen = set[str]()
     waits = False
     lift_at = time.monotonic() + LIFT_SECONDS
     deadline = (
@@ -347,7 +348,8 @@ def _end_all(
             if left and not waits:
                 say(_waits(left))
             waits = True
-            lifted += lift(tree.driver, tree.ledger, tree.place.root, _cgroups_of(runtime))
+            pods = _cgroups_of(runtime)
+            lifted += lift(tree.driver, tree.ledger, tree.place.root, pods, frozen=frozen)
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())

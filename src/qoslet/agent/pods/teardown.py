@@ -14,8 +14,8 @@ from qoslet.errors import QosletError
 VOLUME_SECONDS = 0.2
 """Between two looks at volumes that are being removed."""
 LIFT_SECONDS, LIFT_AGAIN_SECONDS = 1.0, 10.0
-"""After how long a pod that does not end is looked at for what holds it back, and then between two
-looks."""
+"""After how long a pod that does not end is looked at for what holds it back, and the longest time
+between two looks: the second is as long after the first, which tells what stays frozen."""
 
 
 class PodTeardown:
@@ -26,7 +26,7 @@ class PodTeardown:
         self.last_observed: dict[str, ObservedCgroup] = {}
         self.freeing: set[str] = set()
         """UIDs of pods whose volumes are still being removed."""
-        self._lift_at: dict[str, float] = {}
+        self._lifts: dict[str, tuple[float, float]] = {}
         """By UID, when to look at what holds back a pod that ends."""
 
     def stop(self, worker: PodWorker, grace: float | None = None) -> None:
@@ -38,7 +38,7 @@ class PodTeardown:
         context = self._context
         if worker.phase is WorkerPhase.TERMINATING:
             if self._has_ended(worker):
-                self._lift_at.pop(worker.uid, None)
+                self._lifts.pop(worker.uid, None)
                 context.terminating.discard(worker.uid)
                 worker.enter_phase(WorkerPhase.CLEANING_UP, context.clock.wall())
             else:
@@ -68,11 +68,12 @@ class PodTeardown:
     def _lift(self, worker: PodWorker) -> None:
         """Lift what holds back a pod that takes long to end."""
         context, now = self._context, self._context.now
-        due = self._lift_at.setdefault(worker.uid, now + LIFT_SECONDS)
+        begun, due = self._lifts.setdefault(worker.uid, (now, now + LIFT_SECONDS))
         if now >= due:
             for top in worker.top_cgroups:
                 context.log.notes += context.killer.lift(top)
-            due = self._lift_at[worker.uid] = now + LIFT_AGAIN_SECONDS
+            due = now + min(max(now - begun, LIFT_SECONDS), LIFT_AGAIN_SECONDS)
+            self._lifts[worker.uid] = begun, due
         context.wake_in(worker.uid, due - now)
 
     def _remove_volumes(self, worker: PodWorker) -> bool:

@@ -136,7 +136,7 @@ def _host_run(
         runtime,
         volumes,
         clock,
-        Killing(driver.kill, partial(lift, driver, tree.ledger)),
+        Killing(driver.kill, partial(lift, driver, tree.ledger, frozen=set[str]())),
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, folder)),

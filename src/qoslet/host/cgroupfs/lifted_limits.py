@@ -3,7 +3,8 @@
 What ends a container runs beside it in the pod's cgroup: a shim, and the runtime that it calls.
 Frozen, throttled at ``memory.high``, without a PID or CPU time, these do not get to it.
 
-Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/freezer-subsystem.rst.
+Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/freezer-subsystem.rst; runc libcontainer
+init_linux.go (signalAllProcesses).
 """
 
 from __future__ import annotations
@@ -56,9 +57,15 @@ class _Driver(Protocol):
 
 
 def lift(
-    driver: _Driver, ledger: JournalState, path: str, pods: Collection[str] | None = None
+    driver: _Driver,
+    ledger: JournalState,
+    path: str,
+    pods: Collection[str] | None = None,
+    *,
+    frozen: set[str],
 ) -> list[str]:
-    """Thaw a cgroup and all below it. In those of ours, put limits that leave nothing to work with back
+    """Thaw a cgroup and all below it that the look before found frozen, too (``frozen``, which is kept up
+    to date): a runtime freezes a container for a moment while it kills its processes. In those of ours, put limits that leave nothing to work with back
     to what we wrote last, and those that we never wrote to the kernel's default. ``pods`` are the
     cgroups of the pods that are to end, where others have theirs below ``path``, too: what is neither
     ours nor in a pod stays frozen. Returns a line for each; what cannot be written stays."""
@@ -67,7 +74,12 @@ def lift(
         inode = driver.layout.trees[0].identity(group)
         is_ours = inode is not None and ledger.is_owned(group, inode)
         in_pod = pods is None or any(is_at_or_below(group, pod) for pod in pods)
-        if (is_ours or in_pod) and _thaw(driver.layout, group):
+        if not (is_ours or in_pod) or not _is_frozen(driver.layout, group):
+            frozen.discard(group)
+        elif group not in frozen:
+            frozen.add(group)
+        elif _thaw(driver.layout, group):
+            frozen.discard(group)
             lines.append(f"{group}: it was frozen, which kept it from ending; thawed it")
         for file, found, wanted in _exhausted(driver.layout, ledger, group) if is_ours else ():
             if driver.do_unrecorded(Step("set", group, file, wanted)) is None:
@@ -77,11 +89,16 @@ def lift(
     return lines
 
 
+def _is_frozen(layout: CgroupLayout, group: str) -> bool:
+    """Whether a cgroup is frozen itself."""
+    return _read(layout, group, _FREEZERS[layout.name][0]) == "1"
+
+
 def _thaw(layout: CgroupLayout, group: str) -> bool:
-    """Thaw a cgroup that is frozen itself; whether it was."""
-    frozen, file, thawed = _FREEZERS[layout.name]
+    """Thaw a cgroup; whether it was done."""
+    _, file, thawed = _FREEZERS[layout.name]
     tree = layout.tree_of(file.partition(".")[0])
-    if tree is None or _read(layout, group, frozen) != "1":
+    if tree is None:
         return False
     try:
         tree.write(group, file, thawed)
