@@ -260,15 +260,14 @@ static int own_mounts(void)
     return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 
-/* fills a tmpfs of its own, which nobody else sees, with `amount` */
+/* fills a tmpfs of its own, which nobody else sees, with `amount`; if `more`, in huge pages */
 static void own_tmpfs(size_t amount, size_t more)
 {
     int file;
-    need(own_mounts() && !mount("zoo", "/scratch", "tmpfs", 0, NULL));
+    need(own_mounts() && !mount("zoo", "/scratch", "tmpfs", 0, more ? "huge=always" : NULL));
     file = open("/scratch/one", O_RDWR | O_CREAT | O_TRUNC, 0600);
     need(file >= 0);
     fill_file(file, amount * MIB);
-    (void)more;
 }
 
 /* changes a byte of files of a MiB below an overlay whose upper side is a tmpfs */

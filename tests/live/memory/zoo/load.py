@@ -24,7 +24,8 @@ class Load:
     """A pod that runs ``zoo`` with ``words``. Amounts in MiB; 0: none. ``high`` and ``guard`` are
     annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each.
     ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start. The last
-    container runs ``sibling`` instead, if there is one. ``restarts``: what ends is begun again."""
+    container runs ``sibling`` instead, if there is one. ``restarts``: what ends is begun again. ``first``: whether
+    the first container is an init container, or one that stays beside the others."""
 
     name: str
     words: tuple[str | int, ...]
@@ -42,6 +43,7 @@ class Load:
     sibling: tuple[str | int, ...] = ()
     priority: int = 0
     restarts: bool = False
+    first: Literal["", "init", "sidecar"] = ""
 
     @property
     def quality(self) -> str:
@@ -49,3 +51,11 @@ class Load:
         if not self.limit and not self.request and not self.pod_limit:
             return "BestEffort"
         return "Guaranteed" if self.limit == self.request and not self.pod_limit else "Burstable"
+
+
+def hog(
+    name: str, load: str, amount: int, request: int = 0, volume: bool = False, capable: bool = False
+) -> Load:
+    """One that takes ``amount`` MiB of the node within ten seconds."""
+    words = (load, amount, 10)
+    return Load(name, words, "evicted", 0, request, volume=volume, capable=capable)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tests.live.memory.zoo.load import CROWDED_SECONDS, STALLED_SECONDS, Load
-from tests.live.memory.zoo.programs import DISKS, OBJECTS, SERVERS
+from tests.live.memory.zoo.load import CROWDED_SECONDS, STALLED_SECONDS, Load, hog
+from tests.live.memory.zoo.programs import DISKS, HIDDEN, OBJECTS, SERVERS, TRICKS
 
 ANONYMOUS: Final = (
     Load("burst", ("burst", 90), "finishes"),
@@ -151,7 +151,7 @@ HELD: Final = (
 )
 PLAIN: Final = (
     *(*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL),
-    *(*SERVERS, *DISKS, *OBJECTS),
+    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS),
 )
 """Loads that any variant is tried with, four at a time."""
 TEN: Final = tuple(
@@ -188,6 +188,7 @@ SLOW_WRITES: Final = (
     # how long one waits for the disk is the disk's
     Load("slow-fsyncs", ("fsyncs", 60, 8), "left alone"),
     Load("grows-beside-slow-writes", ("fsyncs-beside", 85, 4), "finishes"),
+    Load("slow-writer-at-max", ("write-beside", 91, 60), "untouched", high="max"),
 )
 """Dirty pages that leave memory no faster than the disk takes them."""
 
@@ -198,13 +199,6 @@ QUIET: Final = (
     *(Load(f"quiet-bu{n}", ("quiet", 24), "untouched", limit=64, request=32) for n in range(5)),
     *(Load(f"quiet-g{n}", ("quiet", 24), "untouched", limit=40, request=40) for n in range(2)),
 )
-
-
-def _hog(
-    name: str, load: str, amount: int, request: int = 0, volume: bool = False, capable: bool = False
-) -> Load:
-    words = (load, amount, 10)
-    return Load(name, words, "evicted", 0, request, volume=volume, capable=capable)
 
 
 @dataclass(frozen=True)
@@ -245,21 +239,28 @@ SWAP: Final = 768
 kernel killed it at its own limits, and nobody had decided anything."""
 DISK_SWAP: Final = 448
 """MiB that a guest's disk has free; the walker's share of that is 43."""
-_SHARED_HOG = _hog("hog-shared", "shared-hog", 1500)
+_SHARED_HOG = hog("hog-shared", "shared-hog", 1500)
 HOGS: Final = {
     "MAP_SHARED": _SHARED_HOG,
-    "memfd": _hog("hog-memfd", "memfd-hog", 1500),
-    "SysV": _hog("hog-sysv", "sysv-hog", 1500),
-    "pipes": _hog("hog-pipes", "pipes-hog", 1300, capable=True),
-    "sockets": _hog("hog-sockets", "sockets-hog", 1300),
-    "memory volume": _hog("hog-volume", "volume-hog", 1400, volume=True),
-    "anonymous": _hog("hog-anonymous", "hog", 1500),
-    "Burstable above its request": _hog("hog-burstable", "hog", 1500, request=32),
+    "memfd": hog("hog-memfd", "memfd-hog", 1500),
+    "SysV": hog("hog-sysv", "sysv-hog", 1500),
+    "pipes": hog("hog-pipes", "pipes-hog", 1300, capable=True),
+    "sockets": hog("hog-sockets", "sockets-hog", 1300),
+    "memory volume": hog("hog-volume", "volume-hog", 1400, volume=True),
+    "anonymous": hog("hog-anonymous", "hog", 1500),
+    "Burstable above its request": hog("hog-burstable", "hog", 1500, request=32),
 }
 AGAIN: Final = (
     Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),
     Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
 )
+MIXED: Final = (
+    HOGS["anonymous"],
+    Load("stall-on-node", ("settle", 88, 20), "finishes", high="72Mi"),
+    Load("reader-on-node", ("reader", 150), "untouched", high="72Mi"),
+    Load("fork-bomb-on-node", ("forks", 256, 400), "killed", high="72Mi"),
+)
+"""A hog beside stalls of others, of which each is answered for itself."""
 PRIORITIES: Final = (
     Load("important", ("hog", 560, 20), "untouched", limit=0, request=0, priority=1000),
     Load("above-request", ("hog", 560, 20), "evicted", limit=0, request=32),
@@ -302,6 +303,14 @@ SCENES: Final = (
     _plain("1.36", PLAIN[2::4]),
     _plain("1.36", PLAIN[3::4], SYSTEMD),
     Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=90, guard="off"),
+    Scene(
+        "node, file in pipes, guard off",
+        (HIDDEN["file in pipes"],),
+        NODE,
+        QUIET,
+        seconds=240,
+        guard="off",
+    ),
     # what the kernel does at memory.max by itself
     Scene(
         "limit alone",
@@ -313,7 +322,7 @@ SCENES: Final = (
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     Scene("fifty stalls", FIFTY, FORMS["1.22"], at_once=50, bound=CROWDED_SECONDS, seconds=150),
     Scene("slow disk", SLOW_DISK, FORMS["1.22"], at_once=3, disk="rbps=1536000", seconds=60),
-    Scene("slow writes", SLOW_WRITES, FORMS["1.22"], at_once=3, disk="wbps=1536000", seconds=60),
+    Scene("slow writes", SLOW_WRITES, FORMS["1.22"], at_once=4, disk="wbps=1536000", seconds=60),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
     *(
         Scene(
@@ -350,7 +359,10 @@ SCENES: Final = (
         bound=LATE_SECONDS + CROWDED_SECONDS,
         stopped=LATE_SECONDS,
     ),
-    *(Scene(f"node, {name}", (hog,), NODE, QUIET, seconds=90) for name, hog in HOGS.items()),
+    *(Scene(f"node, {name}", (one,), NODE, QUIET, seconds=90) for name, one in HOGS.items()),
+    *(Scene(f"node, {name}", (one,), NODE, QUIET, seconds=240) for name, one in HIDDEN.items()),
+    Scene("node, hogs at once", tuple(HOGS.values()), NODE, QUIET, at_once=8, seconds=150),
+    Scene("node, mixed", MIXED, NODE, QUIET, at_once=4, seconds=90),
     Scene("node, by priority", PRIORITIES, NODE, QUIET, at_once=3, seconds=90),
     Scene("node, hogs in turn", (*HOGS.values(), *AGAIN), NODE, QUIET, seconds=120),
     Scene("swap, zram", (_WALKER, _SWAPPER), (*NODE, *SWAPPING), at_once=2, swap=("zram", SWAP)),
@@ -371,7 +383,7 @@ SCENES: Final = (
         "QoS cgroup at its limit",
         (
             # the kernel kills it once by itself, and again
-            replace(_hog("hog-of-class", "hog", 600), restarts=True),
+            replace(hog("hog-of-class", "hog", 600), restarts=True),
             Load("quiet-beside", ("quiet", 40), "untouched", limit=0, request=0),
         ),
         (*NODE, "--qos-reserved", "memory=100%", "--feature-gates", "QOSReserved=true"),

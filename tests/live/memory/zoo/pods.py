@@ -22,6 +22,11 @@ def manifest(load: Load, program: str, progress: str) -> str:
             _container(load, f"c{number}", program, progress) for number in range(load.containers)
         ],
     }
+    if load.first:
+        first = spec["containers"].pop(0)
+        spec["initContainers"] = [first]
+        if load.first == "sidecar":
+            first["restartPolicy"] = "Always"
     if load.pod_limit:
         limit = f"{load.pod_limit}Mi"
         spec["resources"] = {

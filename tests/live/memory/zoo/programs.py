@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.live.memory.zoo.load import Load
+from tests.live.memory.zoo.load import Load, hog
 
 SERVERS: Final = (
     Load("marking-threads", ("marked", 90, 4), "finishes"),
@@ -62,3 +62,42 @@ OBJECTS: Final = (
     Load("perf-rings", ("perf-rings", 20, 88), "ends", capable=True),
     Load("pending-signals", ("pending", 100, 10), "ends", limit=24),
 )
+TRICKS: Final = (
+    Load("secret-memory", ("secret", 90), "finishes", capable=True),
+    Load("fallocated", ("fallocated", 88), "finishes", volume=True),
+    Load("populated-at-once", ("at-once", 88), "finishes"),
+    Load("one-read", ("zeroed", 88), "finishes"),
+    Load("address-space-locked", ("locked-out", 88), "finishes"),
+    Load("process-madvise", ("advised", 88), "finishes"),
+    Load("madv-free-beside", ("refreshed", 88, 40), "finishes"),
+    Load("leaderless", ("leaderless", 88), "finishes"),
+    Load("traced", ("traced", 86), "finishes"),
+    Load("beside-frozen", ("beside-frozen", 48, 40), "finishes"),
+    Load("beside-protected", ("beside-protected", 70, 20), "finishes"),
+    Load("crumbs", ("crumbs", 180, 400), "finishes"),
+    Load("drip", ("drip", 74, 12), "finishes"),
+    Load("loop-device", ("looped", 60, 40), "untouched"),
+    Load("loop-device-beside-80", ("looped", 60, 80), "goes on"),
+    Load("huge-tmpfs", ("own-tmpfs", 84, 1), "finishes", capable=True, volume=True),
+    Load("never-killed", ("spared", 110), "evicted", capable=True),
+    Load("mapped-beside-72", ("mapped", 12, 72), "goes on"),
+    Load("init", ("burst", 90), "finishes", containers=2, sibling=("burst", 60), first="init"),
+    Load(
+        "sidecar",
+        ("settle", 88, 60),
+        "goes on",
+        containers=2,
+        sibling=("quiet", 20),
+        first="sidecar",
+    ),
+    Load("reader-5-percent", ("reader", 60), "left alone", limit=48, cpu="50m"),
+    Load("writer-5-percent", ("writer", 60), "left alone", limit=48, cpu="50m"),
+)
+"""What hides memory from whoever counts it, takes it in one call, or has next to no CPU."""
+HIDDEN: Final = {
+    "secret memory": hog("hog-secret", "secret-hog", 1500, capable=True),
+    "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
+    "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),
+    "fleeting": Load("hog-fleeting", ("fleeting-hog", 1500, 1200), "evicted", limit=0, request=0),
+}
+"""What the kernel counts as page cache, and cannot take back; and what is gone when somebody looks."""
