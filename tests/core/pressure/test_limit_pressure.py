@@ -172,6 +172,16 @@ def test_a_pod_that_reads_a_slow_disk_again_and_again_is_not_stuck() -> None:
     assert stuck_state(faulting(streaming(1, 1.0), 50)).kind == "short", "program text, maybe"
 
 
+@pytest.mark.parametrize(("dirty", "kind"), [(0, "short"), (300, "short"), (600, "own limit")])
+def test_a_pod_that_writes_to_a_slow_disk_is_not_stuck(dirty: int, kind: str) -> None:
+    """It holds nearly all of its memory.max, and its disk takes 1 MiB a second of the KiB that wait."""
+    looks = [
+        replace(one, stat={**one.stat, "file_dirty": dirty << 9, "file_writeback": dirty << 9})
+        for one in streaming(1)
+    ]
+    assert stuck_state(looks).kind == kind
+
+
 @pytest.mark.parametrize(("cache", "kind"), [(10, "short"), (30, "own limit")])
 def test_a_class_with_page_cache_to_be_had_is_not_short(cache: int, kind: str) -> None:
     """Readers of files wait at the limit of their QoS cgroup: a quiet pod beside them is spared."""

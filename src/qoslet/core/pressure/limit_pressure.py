@@ -12,7 +12,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import file_list_bytes, human_bytes, page_cache_bytes
+from qoslet.core.memory.breakdown import (
+    dirty_bytes,
+    file_list_bytes,
+    human_bytes,
+    page_cache_bytes,
+)
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.node_pressure import (
     MIN_SHARE_SECONDS,
@@ -37,8 +42,9 @@ LIMIT_KILL_SECONDS = 60.0
 STREAM_FACTOR = 4.0
 """Times what counts as progress elsewhere: so much is freed of a pod with next to no page cache that
 streams files."""
-CALL_FACTOR = 0.25
-"""The same where system calls read files again: a slow disk gives no more."""
+DISK_FACTOR = 0.25
+"""The same where system calls read files again, or half of its page cache waits to be written: a slow
+disk gives, and takes, no more."""
 USER_CPUS = 0.5
 """CPUs in use outside of the kernel from which a pod gets on."""
 
@@ -146,7 +152,8 @@ def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:
     progress = progress_between(samples[0], samples[-1])
     if progress.swapped >= freed_enough(limit):
         return f", {progress.swapped / _MIB:.1f} MiB/s of swap moves"
-    factor = CALL_FACTOR if progress.by_calls else STREAM_FACTOR
+    writes = 0 < page_cache_bytes(samples[-1]) <= 2 * dirty_bytes(samples[-1])
+    factor = DISK_FACTOR if progress.by_calls or writes else STREAM_FACTOR
     if progress.freed >= factor * freed_enough(limit) and not progress.thrashing:
         return f", {progress.freed / _MIB:.1f} MiB/s are freed"
     if progress.user_cpu is not None and progress.user_cpu >= USER_CPUS:
