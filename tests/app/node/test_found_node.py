@@ -116,6 +116,19 @@ def test_a_user_without_the_right_is_told_which(tmp_path: Path) -> None:
     assert release.value == "1.33 or later"
 
 
+def test_a_token_is_refused_where_nobody_can_check_it(tmp_path: Path) -> None:
+    """As by a kubelet 1.36.2 with webhooks while its API server is away."""
+    token = tmp_path / "token"
+    token.write_text("secret")
+    pages: dict[str, Reply] = {"/configz": 401, "/pods": 401, "/metrics": 401}
+    with kubelet_port(pages, "self-signed.pem") as (number, _):
+        files = {"/k.yaml": f"{HEAD}port: {number}\n", **certificate("self-signed.pem")}
+        declare(tmp_path, "--config=/k.yaml", "--cert-dir=/pki", files=files)
+        found = look(tmp_path, token=str(token))
+    (lacking,) = [row for row in found.notes if row.topic == "kubelet pods"]
+    assert "not valid, or the kubelet does not reach the API server" in lacking.value
+
+
 def test_a_program_in_the_kubelet_s_place_is_told_nothing(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret")

@@ -108,7 +108,12 @@ def _refused(page: Page, where: str, status: int, credentials: Credentials) -> U
     )
     known = bool(credentials.token or credentials.certificate)
     if status == 401:
-        message = "the credentials are not valid" if known else "takes no anonymous questions"
+        message = "takes no anonymous questions"
+        if known:
+            message = "the credentials are not valid"
+        if credentials.token:
+            # a kubelet answers 401, too, where its webhook cannot ask
+            message += ", or the kubelet does not reach the API server, which checks tokens"
         hint = "give --kubelet-token or --kubelet-cert of a user"
         return Unavailable(page, where, message, f"{hint} with the right to get {right}{since}")
     if status == 403:
