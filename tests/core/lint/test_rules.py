@@ -99,3 +99,21 @@ def test_an_amount_in_the_wrong_unit_is_found_where_it_is_written() -> None:
     ]
     both = pod({"resources": {"requests": {"memory": "64"}, "limits": {"memory": "64"}}})
     assert messages(both, "QL020") == ["64 is at most 64 bytes"] * 2
+
+
+@pytest.mark.parametrize(
+    ("hard", "said"),
+    [
+        ("{nodefs.available: 10%}", ["memory.available is not set"]),
+        ("{memory.available: 0%}", ["memory.available is 0%, which is no threshold"]),
+        ("{memory.available: 0.0%}", ["memory.available is 0.0%, which is no threshold"]),
+        ("{memory.available: 100%}", ["memory.available is 100%, which is no threshold"]),
+        ("{memory.available: 10%}", []),
+        ("{memory.available: 0.05%}", []),
+        ("{memory.available: 100Mi}", []),
+    ],
+)
+def test_a_threshold_that_a_kubelet_ignores_is_none(hard: str, said: list[str]) -> None:
+    example = Example("", "", {"kubernetes": "1.36"}, is_node=True)
+    found = findings(example, f"{_KUBELET}evictionHard: {hard}\n", fires=True)
+    assert [one.message for one in found if one.id == "QL124"] == said

@@ -100,10 +100,11 @@ def nothing_reserved(subject: NodeSubject) -> Iterator[LintPlace]:
     ),
 )
 def no_eviction(subject: NodeSubject) -> Iterator[LintPlace]:
-    """evictionHard that leaves memory out or has zero."""
+    """evictionHard that leaves memory out, or has a part that is none: a kubelet ignores 100%, too."""
     given = _kubelet(subject).eviction_hard.get("memory.available", "")
-    if given in ("", "0", "0%", "0Mi"):
-        yield LintPlace("evictionHard", f"memory.available is {given or 'not set'}")
+    if given == "100%" or not given.strip("0.%"):
+        found = f"{given}, which is no threshold" if given else "not set"
+        yield LintPlace("evictionHard", f"memory.available is {found}")
 
 
 @node_rule(
