@@ -157,8 +157,10 @@ def test_the_library_says_the_same() -> None:
     assert qoslet.to_dict(made) == document(out)
     assert "cpu.weight" in qoslet.to_text(made)
     assert not qoslet.convert(BAD, "v2").stands
-    updated = qoslet.convert({"cpu": {"period": 5000}}, "v2", before={"cpu": {"quota": 5000}})
-    assert updated.parts[0].rows[0].value == "5000 5000"
+    before = {"cpu": {"quota": 5000, "period": 20000}}
+    for given, value in (({"period": 5000}, "5000 5000"), ({"quota": 8000}, "8000 20000")):
+        updated = qoslet.convert({"cpu": given}, "v2", before=before)
+        assert updated.parts[0].rows[0].value == value
     node = qoslet.read_pods(PODS)
     assert node.pods
     with pytest.raises(qoslet.BadInput, match="needs a node"):

@@ -8,7 +8,9 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.explain.effective_memory import held
 from qoslet.core.explain.explain import Explanation, Value, explain
 from qoslet.core.memory.effective_protection import Overcommit
+from qoslet.core.node.flags import Flags
 from qoslet.core.plan.plan import plan
+from tests.core.explain.test_targets import planned
 from tests.core.resources.test_memory_qos import BATCH, DB, WEB, pod, under
 from tests.core.resources.test_memory_qos_variants import GATE, chosen
 
@@ -188,3 +190,19 @@ def test_cgroup_v1_is_why_memory_qos_is_off() -> None:
     ):
         found = value(explain(plan([WEB], chosen({}, **flags)), "web/c0", "memory.high"))
         assert found.profile.endswith(f": {text}")
+
+
+def test_a_request_that_the_documents_do_not_copy_is_named_for_memory_alone() -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"memory": "1Gi"}}}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [container]},
+    }
+    made = planned(document, flags=Flags(kubernetes="design"))
+    field = "spec.containers[0].resources.requests.memory"
+    named = f"{field} (only the limit is set; an API server would copy it)"
+    for file, told in (("memory.min", True), ("memory.max", False), ("cpu.weight", False)):
+        fields = [fact.field for fact in value(explain(made, "p/c", file)).facts]
+        assert (named in fields) == told, file

@@ -19,9 +19,9 @@ from tests.core.api.test_manifest import container, pod
 from tests.paths import REPO
 
 
-def planned(*documents: Any, **options: Any) -> Plan:
+def planned(*documents: Any, flags: Flags | None = None, **options: Any) -> Plan:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
-    node, _ = load_node([str(REPO / "docs/n1.yaml")], Flags())
+    node, _ = load_node([str(REPO / "docs/n1.yaml")], flags or Flags())
     return plan(load_text(text, Options(**options)).pods, node)
 
 

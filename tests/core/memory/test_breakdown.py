@@ -5,6 +5,7 @@ from __future__ import annotations
 from qoslet.core.memory.breakdown import (
     file_list_bytes,
     held_bytes,
+    human_bytes,
     page_cache_bytes,
     reclaimable_bytes,
 )
@@ -49,3 +50,8 @@ def test_v1_counts_what_is_below_a_group_and_no_slab() -> None:
     text = "inactive_file 1\nactive_file 2\ntotal_inactive_file 10\ntotal_active_file 20\n"
     assert file_list_bytes(stat_v1(text)) == 30
     assert file_list_bytes({}) == 0
+
+
+def test_bytes_are_shown_in_the_unit_that_people_compare() -> None:
+    shown = [human_bytes(amount << 20) for amount in (1, 10 * 1024 - 1, 10 * 1024, 32 * 1024)]
+    assert shown == ["1 MiB", "10239 MiB", "10.0 GiB", "32.0 GiB"]

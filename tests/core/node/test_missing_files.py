@@ -171,6 +171,10 @@ def test_a_pod_with_huge_pages_is_told_what_lacks() -> None:
     made = plan([POD], read(controllers=without("hugetlb"))[0])
     (row,) = [row for row in made.problems if "no limit is written" in row.message]
     assert "no hugetlb controller" in row.message
+    for sizes, said in ((["2Mi"], []), (["1Gi"], ["huge pages of this size"])):
+        made = plan([POD], read(hugepageSizes=sizes)[0])
+        rows = [row.message for row in made.problems if "no limit is written" in row.message]
+        assert rows == [f"the host has no {what}: no limit is written" for what in said]
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
