@@ -64,11 +64,12 @@ def lift(
     *,
     frozen: set[str],
 ) -> list[str]:
-    """Thaw a cgroup and all below it that the look before found frozen, too (``frozen``, which is kept up
-    to date): a runtime freezes a container for a moment while it kills its processes. In those of ours, put limits that leave nothing to work with back
-    to what we wrote last, and those that we never wrote to the kernel's default. ``pods`` are the
-    cgroups of the pods that are to end, where others have theirs below ``path``, too: what is neither
-    ours nor in a pod stays frozen. Returns a line for each; what cannot be written stays."""
+    """Thaw a cgroup and all below it that the look before found frozen, too (``frozen``, which is kept
+    up to date): a runtime freezes a container for a moment while it kills its processes. In those of
+    ours, put limits that leave nothing to work with back to what we wrote last, and those that we never
+    wrote to the kernel's default. ``pods`` are the cgroups of the pods that are to end, where others
+    have theirs below ``path``, too: what is neither ours nor in a pod stays frozen. Returns a line for
+    each; what cannot be written stays."""
     lines = []
     for group in reversed(below(driver.layout, path)):
         inode = driver.layout.trees[0].identity(group)
