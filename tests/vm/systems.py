@@ -58,7 +58,8 @@ _OCI: Final = tuple(
 # The seccomp profile of RuntimeDefault with runc and crun; what it needs is not installed.
 _PROFILE: Final = ("golang-github-containers-common",)
 _CRI: Final = tuple(
-    f"tests/live/cri/test_{name}.py" for name in ("cri", "cri_faults", "cri_files", "nri")
+    f"tests/live/cri/test_{name}.py"
+    for name in ("cri", "cri_agents", "cri_faults", "cri_files", "nri")
 )
 _UPGRADE: Final = ("tests/live/adoption/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)

@@ -38,22 +38,6 @@ def test_pods_outlive_the_agent_and_are_recognised(cri: Cri) -> None:
     cri.nothing_left()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_an_agent_that_ends_while_a_container_starts_loses_no_pod(cri: Cri, number: int) -> None:
-    cri.put(pod("a", restartPolicy="Never"))
-    first = cri.service()
-    record = cri.folder / "cri" / "a-uid" / "pod.json"
-    cri.until(lambda: record.exists() and '"phase":"starting"' in record.read_text(), 40 * SLOW)
-    first.send_signal(number)
-    first.communicate()
-    second = cri.service()
-    cri.up("a")
-    assert cri.states("a")["app"]["restarts"] == 0
-    cri.stop(second)
-    cri.release()
-    cri.nothing_left()
-
-
 def test_a_lost_state_folder_is_read_from_the_runtime(cri: Cri) -> None:
     cri.put(pod("a"))
     first = cri.service()
@@ -65,26 +49,6 @@ def test_a_lost_state_folder_is_read_from_the_runtime(cri: Cri) -> None:
     second = cri.service()
     cri.up("a")
     assert cri.pid("a") == kept
-    cri.stop(second)
-    cri.release()
-    cri.nothing_left()
-
-
-def test_a_state_folder_that_is_removed_live_is_whole_for_the_next_agent(cri: Cri) -> None:
-    cri.put(pod("a"), pod("b", container("app", "exit 7"), restartPolicy="Never"))
-    first = cri.service()
-    cri.until(lambda: cri.running("a") and cri.pods()["b"]["phase"] == "Failed", 60 * SLOW)
-    kept = cri.pid("a")
-    shutil.rmtree(cri.folder)
-    records = [cri.folder / "cri" / f"{name}-uid" / "pod.json" for name in ("a", "b")]
-    cri.until(lambda: all(one.exists() for one in records), 40 * SLOW)
-    cri.until(lambda: (cri.folder / "cri.endpoint").exists() and cri.answers(), 40 * SLOW)
-    first.kill()
-    first.communicate()
-    second = cri.service()
-    cri.up("a")
-    assert cri.pid("a") == kept
-    assert cri.states("b")["app"]["exitCode"] == 7
     cri.stop(second)
     cri.release()
     cri.nothing_left()
