@@ -35,6 +35,9 @@ POLL_SECONDS = 1.0
 EVENTS_POLL_SECONDS = 10.0
 """The same where it tells them."""
 CANCEL_AGAIN = 0.5
+LEAVE_SECONDS = 10.0
+"""How long an agent that ends waits for containers that are being started: a runtime whose caller goes
+gives the start up, and the container has failed (containerd: context canceled)."""
 SWITCH_SECONDS = 0.0005
 """How long one thread of the agent computes while another wants to; Python's own is 5 ms."""
 _ENDS = (pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT)
@@ -134,6 +137,16 @@ class CriEngine:
         self._loop.stop()
 
     async def _closed(self) -> None:
+        starting = [
+            self._tasks[uid]
+            for uid, run in self._runs.items()
+            if any(life.phase == "starting" for life in run.pod.lives.values())
+        ]
+        for run in self._runs.values():
+            run.gone = True
+            run.look()
+        if starting:
+            await asyncio.wait(starting, timeout=LEAVE_SECONDS)
         for run in self._runs.values():
             run.close()
         tasks = {one for one in asyncio.all_tasks() if one is not asyncio.current_task()}

@@ -126,6 +126,8 @@ class PodRun(ContainerStops):
                 if action.verb != "kill" or self._may_kill(action.name, now)
             ]
             for action in due:
+                if self.gone:
+                    return
                 launch = next(one for one in pod.spec.launches if one.name == action.name)
                 if action.verb == "start":
                     await self._start(launch)

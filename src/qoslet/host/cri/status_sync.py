@@ -74,6 +74,12 @@ class StatusSync:
         except Away:
             raise
         except CallFailed as error:
+            if (await self._box.status(id)).status.state in (
+                pb.CONTAINER_CREATED,
+                pb.CONTAINER_RUNNING,
+            ):
+                # it has not ended: the call of an agent that was killed may start it yet
+                raise
             now = self._around.clock()
             pod.lives[name] = failed_to_start(
                 pod.lives[name], START_CODE, "StartError", now, self._around.backoff
