@@ -111,7 +111,7 @@ class CriServer(grpc.GenericRpcHandler):
 
     def _answer(self, method: str, does: Callable[[Any], Any], request: Any, context: Any) -> bytes:
         self.turning.wait()
-        while self.held == method:
+        while method in self.held.split():
             time.sleep(0.01)
         with self._lock:
             self.asked.append((method, request))

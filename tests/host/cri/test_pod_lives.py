@@ -305,6 +305,29 @@ def test_an_agent_that_ends_waits_for_a_start_that_is_under_way(hand: Hand) -> N
     hand.ends()
 
 
+def test_an_agent_that_ends_begins_no_other_start(hand: Hand) -> None:
+    spec, server = spec_of(POLICY_NEVER), hand.server
+    server.held = "StartContainer"
+    hand.runtime.start(spec, {})
+    hand.until(lambda: any(one.starting for one in hand.runtime.poll()))
+    server.held = "StartContainer CreateContainer"
+    hand.runtime.start(replace(spec, uid="other", key="default/other"), {})
+    hand.until(lambda: len(server.boxes) == 2)
+    closing = threading.Thread(target=hand.runtime.close)
+    closing.start()
+    closing.join(0.2)
+    server.held = "StartContainer"
+    hand.until(lambda: len(server.containers) == 2)
+    closing.join(0.2)
+    server.held = ""
+    closing.join(60)
+    assert [method for method, _ in server.asked].count("StartContainer") == 1
+    hand.runtime = CriRuntime(server.endpoint, read_facts(server.endpoint), hand.setting)
+    hand.until(lambda: sum(one.running for one in hand.runtime.poll()) == 2)
+    assert not any(one.restarts for one in hand.runtime.poll())
+    hand.ends()
+
+
 def test_a_start_that_another_call_has_begun_is_no_failure(hand: Hand) -> None:
     said = 'failed to set starting state for container "x": container is already in starting state'
     hand.server.once["StartContainer"] = [No(grpc.StatusCode.UNKNOWN, said)]

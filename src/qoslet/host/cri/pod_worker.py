@@ -177,6 +177,9 @@ class PodRun(ContainerStops):
         )
         pod.lives[name] = begun(pod.lives[name], self._around.clock())
         self._around.changed(pod)
+        if self.gone:
+            # the next agent starts it: this one does not stay for the answer
+            return
         await self._begin(name, id)
 
     def _refused(self, name: str, error: NotStartable) -> None:
