@@ -63,7 +63,6 @@ OBJECTS: Final = (
     Load("pending-signals", ("pending", 100, 10), "ends", limit=24),
 )
 TRICKS: Final = (
-    Load("secret-memory", ("secret", 90), "finishes", capable=True),
     Load("fallocated", ("fallocated", 88), "finishes", volume=True),
     Load("populated-at-once", ("at-once", 88), "finishes"),
     Load("one-read", ("zeroed", 88), "finishes"),
@@ -95,7 +94,6 @@ TRICKS: Final = (
 )
 """What hides memory from whoever counts it, takes it in one call, or has next to no CPU."""
 HIDDEN: Final = {
-    "secret memory": hog("hog-secret", "secret-hog", 1500, capable=True),
     "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
     "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),
     "fleeting": Load("hog-fleeting", ("fleeting-hog", 1500, 1200), "evicted", limit=0, request=0),

@@ -49,44 +49,6 @@ static pid_t beside(void (*on)(size_t amount), size_t amount)
     return child;
 }
 
-static char *secret_pages(size_t bytes)
-{
-    int file = syscall(447 /* memfd_secret */, 0);
-    char *pages;
-    if (file < 0 && (errno == ENOSYS || errno == EPERM))
-        return NULL;
-    need(file >= 0 && !ftruncate(file, bytes));
-    pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    need(pages != MAP_FAILED);
-    return pages;
-}
-
-/* memory that the kernel itself cannot read, and counts as page cache */
-static void secret(size_t amount, size_t more)
-{
-    char *pages = secret_pages(amount * MIB);
-    if (pages)
-        touch(pages, amount * MIB);
-    (void)more;
-}
-
-static void slowly(char *pages, size_t amount, size_t more)
-{
-    size_t done;
-    for (done = 0; done < amount; done++) {
-        touch(pages + done * MIB, MIB);
-        nap(more * 1000 / amount);
-    }
-    forever();
-}
-
-/* these keep what they took, within `more` seconds */
-static void secret_hog(size_t amount, size_t more)
-{
-    char *pages = secret_pages(amount * MIB);
-    slowly(pages ? pages : anonymous_pages(amount * MIB, MAP_PRIVATE), amount, more);
-}
-
 static int holes(size_t mib)
 {
     int file = disk_file(0);
@@ -94,7 +56,7 @@ static int holes(size_t mib)
     return file;
 }
 
-/* locked pages of a file that nobody wrote */
+/* locked pages of a file that nobody wrote, taken within `more` seconds and kept */
 static void locked_file_hog(size_t amount, size_t more)
 {
     char *pages = mmap(NULL, amount * MIB, PROT_READ, MAP_SHARED, holes(amount), 0);
@@ -439,7 +401,7 @@ static void write_beside(size_t amount, size_t more)
 }
 
 const struct load tricks[] = {
-    {"secret", secret}, {"secret-hog", secret_hog}, {"locked-file-hog", locked_file_hog}, {"spliced-hog", spliced_hog},
+    {"locked-file-hog", locked_file_hog}, {"spliced-hog", spliced_hog},
     {"fleeting-hog", fleeting_hog}, {"fallocated", fallocated}, {"at-once", at_once}, {"zeroed", zeroed}, {"locked-out", locked_out},
     {"advised", advised}, {"refreshed", refreshed}, {"leaderless", leaderless}, {"traced", traced}, {"beside-frozen", beside_frozen},
     {"beside-protected", beside_protected}, {"crumbs", crumbs}, {"drip", drip}, {"looped", looped},
