@@ -95,6 +95,23 @@ def test_files_that_others_stream_are_no_progress_of_one_that_waits() -> None:
     assert "stalled" not in streamed(60, 0.99, zswpin=8000), "zswap, too"
 
 
+def test_what_a_full_swap_device_is_asked_to_write_is_no_progress() -> None:
+    """A zram at its limit refuses pages, which the kernel counts as swapped out again and again."""
+    looks = [
+        sample(
+            n / 2,
+            held=250,
+            stat={"pswpout": n * 4000, "pgscan": n * 4000},
+            pressure=Pressure(0, 1 + int(n * 0.49e6), 0, 0),
+            swap=90 * MIB,
+            swap_max=1000 * MIB,
+        )
+        for n in range(12)
+    ]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert states.index("stalled") <= 5
+
+
 def test_without_psi_they_are_believed_for_ten_seconds() -> None:
     states = streamed(20, None)
     assert states.index("stalled") * 0.5 == pytest.approx(STALL_TUNING.busy_seconds + 1.0, abs=0.6)

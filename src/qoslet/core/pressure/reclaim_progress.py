@@ -104,9 +104,12 @@ def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgre
         return sum(_rise(before, after, name) for name in names) * after.page_size / seconds
 
     returned_anon, reread = pages("workingset_refault_anon"), pages("workingset_refault_file")
-    moved_swap = max(pages("pswpin", "pswpout", "zswpin", "zswpout"), returned_anon)
+    moved_swap = max(pages("pswpin", "zswpin"), returned_anon)
     if before.swap is not None and after.swap is not None:
         moved_swap = max(moved_swap, abs(after.swap - before.swap) / seconds)
+    else:
+        # tries are counted, and a device that is full takes none of them
+        moved_swap = max(moved_swap, pages("pswpout", "zswpout"))
     return ReclaimProgress(
         seconds=seconds,
         stolen=pages("pgsteal"),
