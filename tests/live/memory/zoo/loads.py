@@ -188,7 +188,6 @@ SLOW_WRITES: Final = (
     # how long one waits for the disk is the disk's
     Load("slow-fsyncs", ("fsyncs", 60, 8), "left alone"),
     Load("grows-beside-slow-writes", ("fsyncs-beside", 85, 4), "finishes"),
-    Load("slow-writer-at-max", ("write-beside", 91, 60), "untouched", high="max"),
 )
 """Dirty pages that leave memory no faster than the disk takes them."""
 
@@ -322,7 +321,7 @@ SCENES: Final = (
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
     Scene("fifty stalls", FIFTY, FORMS["1.22"], at_once=50, bound=CROWDED_SECONDS, seconds=150),
     Scene("slow disk", SLOW_DISK, FORMS["1.22"], at_once=3, disk="rbps=1536000", seconds=60),
-    Scene("slow writes", SLOW_WRITES, FORMS["1.22"], at_once=4, disk="wbps=1536000", seconds=60),
+    Scene("slow writes", SLOW_WRITES, FORMS["1.22"], at_once=3, disk="wbps=1536000", seconds=60),
     Scene("beside a stall", BESIDE, FORMS["1.22"], at_once=5, bound=CROWDED_SECONDS, seconds=60),
     *(
         Scene(

@@ -384,26 +384,10 @@ static void spared(size_t amount, size_t more)
     (void)more;
 }
 
-static void write_on(size_t amount)
-{
-    int file = disk_file(1);
-    for (;;) {
-        need(lseek(file, 0, SEEK_SET) == 0);
-        fill_file(file, amount * MIB);
-    }
-}
-
-/* holds `amount`, and writes a file of `more` again and again: steps are MiB written */
-static void write_beside(size_t amount, size_t more)
-{
-    grow(amount);
-    write_on(more);
-}
-
 const struct load tricks[] = {
     {"locked-file-hog", locked_file_hog}, {"spliced-hog", spliced_hog},
     {"fleeting-hog", fleeting_hog}, {"fallocated", fallocated}, {"at-once", at_once}, {"zeroed", zeroed}, {"locked-out", locked_out},
     {"advised", advised}, {"refreshed", refreshed}, {"leaderless", leaderless}, {"traced", traced}, {"beside-frozen", beside_frozen},
     {"beside-protected", beside_protected}, {"crumbs", crumbs}, {"drip", drip}, {"looped", looped},
-    {"spared", spared}, {"write-beside", write_beside}, {NULL, NULL},
+    {"spared", spared}, {NULL, NULL},
 };
