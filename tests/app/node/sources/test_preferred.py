@@ -291,6 +291,21 @@ def test_a_part_is_better_than_nothing_and_worse_than_what_was_known(sources: So
     assert not found.complete
 
 
+def test_an_answer_after_an_outage_confirms_none_from_before_it(sources: Sources) -> None:
+    """A kubelet that is restarted twice knows no pods in its first second, each time."""
+    sources.kubelet.uids, sources.api.fault = {"a"}, "down"
+    assert sources.later().complete
+    sources.kubelet.uids = set()
+    assert not sources.later().complete
+    sources.kubelet.fault = "connection refused"
+    assert not sources.later().complete
+    sources.kubelet.fault = ""
+    found = sources.later()
+    assert not found.complete
+    assert uids_of(found.pods) == {"a"}
+    assert sources.later().complete, "the same, asked again"
+
+
 acts = some.lists(
     some.tuples(
         some.sampled_from(["add", "remove", "kubelet", "api", "stale", "wait"]), some.integers(0, 3)

@@ -120,6 +120,9 @@ class PreferredPods:
         except QosletError as error:
             candidate.seen = None
             candidate.failures += 1
+            if self._missing is not None and self._missing.source == candidate.reader.source:
+                # it may have started anew: what it says then is no second answer
+                self._missing = None
             candidate.why = reason_of(error)
             candidate.due = now + wait_seconds(candidate.failures, self._chance())
             return None
