@@ -116,6 +116,16 @@ def test_a_user_without_the_right_is_told_which(tmp_path: Path) -> None:
     assert release.value == "1.33 or later"
 
 
+def test_a_port_that_nobody_serves_yet_is_why_the_pods_are_not_known(tmp_path: Path) -> None:
+    """As in the first seconds of a kubelet: only its first page is asked for."""
+    with kubelet_port({}, "self-signed.pem") as (number, _):
+        files = {"/k.yaml": f"{HEAD}port: {number}\n", **certificate("self-signed.pem")}
+    declare(tmp_path, "--config=/k.yaml", "--cert-dir=/pki", files=files)
+    (lacking,) = [row for row in look(tmp_path).notes if row.topic == "kubelet pods"]
+    assert f":{number}" in lacking.value
+    assert "nothing listens there" in lacking.value
+
+
 def test_a_token_is_refused_where_nobody_can_check_it(tmp_path: Path) -> None:
     """As by a kubelet 1.36.2 with webhooks while its API server is away."""
     token = tmp_path / "token"

@@ -49,8 +49,10 @@ class KubeletAnswer(Struct):
         return page in self.places
 
     def why_not(self, page: Page) -> Unavailable | None:
-        """Why a page is not there: the last of the ports that were asked."""
-        return next((one for one in reversed(self.unavailable) if one.page == page), None)
+        """Why a page is not there: the last of the ports that were asked. A port that does not answer is
+        not asked for more pages."""
+        rows = [one for one in self.unavailable if one.page == page] or self.unavailable
+        return rows[-1] if rows else None
 
 
 class _Configz(Struct):
