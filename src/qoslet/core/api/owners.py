@@ -12,6 +12,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.api.annotations import is_static
 from qoslet.core.api.schema import Metadata
 
 
@@ -118,3 +119,11 @@ class Owners:
                 waiting.append(parent)
             alive.add(each)
         return alive
+
+
+def was_changed(meta: Metadata, annotations: dict[str, str]) -> bool | None:
+    """Whether the pod's spec was changed since it was created; None where that is not told."""
+    if is_static(annotations):
+        return False
+    count = meta.generation
+    return count > 1 if isinstance(count, int) and count else None

@@ -128,9 +128,9 @@ class Pod(Struct, frozen=True, gc=False):
     """``resources`` before defaulting, which differs between releases."""
     controller: tuple[str, str] | None = None
     """Kind and name of what made it, or whose template it stands for."""
-    was_changed: bool = False
+    was_changed: bool | None = None
     """Whether its spec was, since it was created (``metadata.generation``): of resources only an
-    in-place resize changes it."""
+    in-place resize changes it. None where that is not told."""
 
     @property
     def key(self) -> str:

@@ -32,7 +32,7 @@ from qoslet.core.api.ids import (
     status_lists,
     uid_fault,
 )
-from qoslet.core.api.owners import maker_of
+from qoslet.core.api.owners import maker_of, was_changed
 from qoslet.core.api.pod import (
     NO_POD_LEVEL,
     NO_QUANTITIES,
@@ -143,7 +143,7 @@ class PodReader:
             platform,
             level.written,
             maker_of(meta),
-            isinstance(meta.generation, int) and meta.generation > 1,
+            was_changed(meta, annotations),
         )
         return DecodedPod(pod, faults, notes)
 

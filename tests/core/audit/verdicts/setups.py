@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.live import LiveTree
@@ -40,3 +41,12 @@ def sole(plan: Plan, live: LiveTree, **more: Any) -> Finding:
 def is_clean(report: AuditReport) -> bool:
     """Whether something was compared and nothing of warning or above was found."""
     return report.compared > 0 and not any(one.counts for one in report.findings)
+
+
+def told(plan: Plan, was_changed: bool | None) -> Plan:
+    """The plan with pods whose specs were changed since they were created, or not."""
+    cgroups = [
+        one if one.pod is None else replace(one, pod=replace(one.pod, was_changed=was_changed))
+        for one in plan.cgroups
+    ]
+    return replace(plan, cgroups=cgroups)

@@ -15,6 +15,7 @@ from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
 from tests.core.audit.trees import look, node_text, plan_of, tree_of, written
 from tests.core.audit.verdicts.setups import folder as folder
+from tests.core.audit.verdicts.setups import sole, told
 
 
 def resized(folder: str, hierarchy: str, generation: int) -> Plan:
@@ -95,3 +96,18 @@ def test_memory_high_of_the_pods_limit_is_a_note(
     assert [(one.verdict, one.severity) for one in rows] == [("stale", severity)]
     other = look(plan, written(live, place or "", "memory.high", "33554432"))
     assert [one.severity for one in other.findings if one.file == "memory.high"] == ["warning"]
+
+
+@pytest.mark.parametrize("file", ["memory.max", "cpu.max"])
+@pytest.mark.parametrize(
+    ("was_changed", "verdict"), [(True, "stale"), (None, "stale"), (False, "drift")]
+)
+def test_a_limit_is_left_only_of_a_spec_that_was_changed(
+    folder: str, file: str, was_changed: bool | None, verdict: str
+) -> None:
+    """As beside a kubelet 1.36.2: a quota by hand in a pod that has none and was never resized."""
+    plan = told(plan_of(folder, "v2", "cgroupfs"), was_changed)
+    pods = [one for one in plan.cgroups if one.level == "pod"]
+    pod = next(one for one in pods if file not in {s.file for s in one.settings})
+    value = "50000 100000" if file == "cpu.max" else "67108864"
+    assert sole(plan, written(tree_of(plan), pod.path or "", file, value)).verdict == verdict

@@ -27,7 +27,7 @@ from tests.core.audit.trees import (
     without,
     written,
 )
-from tests.core.audit.verdicts.setups import SETUPS, first, is_clean, sole
+from tests.core.audit.verdicts.setups import SETUPS, first, is_clean, sole, told
 from tests.core.audit.verdicts.setups import folder as folder
 
 
@@ -131,15 +131,6 @@ def test_what_a_feature_left_is_stale(folder: str, level: str, file: str, value:
     assert found.expected in ("max", "0")
     assert f"{found.expected}" in (found.fix or "")
     assert found.reset_by == "nothing resets it"
-
-
-@pytest.mark.parametrize("file", ["memory.max", "cpu.max"])
-def test_a_limit_that_was_removed_is_stale(folder: str, file: str) -> None:
-    plan = plan_of(folder, "v2", "cgroupfs")
-    pods = [one for one in plan.cgroups if one.level == "pod"]
-    pod = next(one for one in pods if file not in {s.file for s in one.settings})
-    value = "50000 100000" if file == "cpu.max" else "67108864"
-    assert sole(plan, written(tree_of(plan), pod.path or "", file, value)).verdict == "stale"
 
 
 def test_what_nothing_here_writes_is_drift(folder: str) -> None:
@@ -385,7 +376,7 @@ def test_what_the_property_does_not_say_nothing_but_a_hand_left(
     folder: str, file: str, value: str, name: str, text: str
 ) -> None:
     # seen beside a real kubelet: a quota written to the file of a scope without one
-    made = plan_of(folder, "v2", "systemd")
+    made = told(plan_of(folder, "v2", "systemd"), True)
     pod = next(
         one
         for one in made.cgroups
@@ -396,5 +387,5 @@ def test_what_the_property_does_not_say_nothing_but_a_hand_left(
     units = units_of(made, live)
     live = written(live, pod.path or "", file, value)
     for property_text, verdict in (("infinity", "drift"), (text, "stale")):
-        told = {**units, pod.unit or "": {**units[pod.unit or ""], name: property_text}}
-        assert sole(made, live, units=told).verdict == verdict
+        said = {**units, pod.unit or "": {**units[pod.unit or ""], name: property_text}}
+        assert sole(made, live, units=said).verdict == verdict

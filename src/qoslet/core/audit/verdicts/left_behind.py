@@ -28,7 +28,7 @@ class LeftBehind(Struct, frozen=True):
 
 
 _PROTECTION = ("memory.min", "memory.low")
-_LIMITS = (
+LIMITS = (
     "memory.max",
     "memory.limit_in_bytes",
     "memory.memsw.limit_in_bytes",
@@ -60,14 +60,14 @@ TABLE: tuple[LeftBehind, ...] = (
         "--qos-reserved, which is no longer set", "nothing else clears it",
     ),
     LeftBehind(
-        _LIMITS, ("pod", "container"),
+        LIMITS, ("pod", "container"),
         "a limit that the pod no longer has (a resize cannot remove limits)", _RESTART,
     ),
     LeftBehind(
         ("pids.max",), ("pod",), "--pod-max-pids, which is no longer set", _RESTART,
     ),
     LeftBehind(
-        (*_LIMITS, "pids.max", "cpu.", "hugetlb."), ("kubepods", "reserved"),
+        (*LIMITS, "pids.max", "cpu.", "hugetlb."), ("kubepods", "reserved"),
         "a reservation that is no longer enforced", "nothing else clears it",
     ),
     LeftBehind(

@@ -107,7 +107,7 @@ GetContainerOOMScoreAdjust."""
 
 def _is_before_resize(cgroup: Cgroup, expected: int, found: int) -> bool:
     """Whether another request of memory gives the value, which the pod may have had."""
-    changed = cgroup.pod is not None and cgroup.pod.was_changed
+    changed = cgroup.pod is not None and cgroup.pod.was_changed is True
     return changed and expected in _BURSTABLE and found in _BURSTABLE
 
 

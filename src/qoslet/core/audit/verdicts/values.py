@@ -11,7 +11,13 @@ from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
-from qoslet.core.audit.verdicts.left_behind import CPUSETS, LeftBehind, left_behind, may_be_left
+from qoslet.core.audit.verdicts.left_behind import (
+    CPUSETS,
+    LIMITS,
+    LeftBehind,
+    left_behind,
+    may_be_left,
+)
 from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize, left_by_pod_resize
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
@@ -125,6 +131,7 @@ class Values:
             return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         level = self._context.level(cgroup)
         is_left = self._is_cleared(setting) and not self._earlier.contradicts(cgroup, file, found)
+        is_left = is_left and not self._never_had(cgroup, file)
         row = left_behind(level, file) if is_left else None
         # above pods the kubelet writes what it plans each minute: nothing is left there
         if row is not None and level not in ("kubepods", "qos"):
@@ -215,9 +222,17 @@ class Values:
         """Whether no configuration of before leaves such a value."""
         if file in CPUSETS and cgroup.container is not None:
             return not self._cpusets.may_be_left(cgroup, live, file)
+        if self._never_had(cgroup, file):
+            return self._earlier.left_by(cgroup, file) is None
         # without Memory QoS nothing tells how much it gave
         is_told = not file.startswith("memory.")
         return is_told and self._earlier.contradicts(cgroup, file, live.values[file])
+
+    def _never_had(self, cgroup: Cgroup, file: str) -> bool:
+        """Whether a file of a pod or container limits what its spec never did: no resize changed it."""
+        pod = cgroup.pod
+        is_told = not self._context.is_own and pod is not None and pod.was_changed is False
+        return is_told and file in LIMITS
 
     def _about(
         self,
