@@ -94,9 +94,9 @@ def from_int(amount: int, format: Format = "DecimalSI") -> Quantity:
     return from_nano(amount * NANO, format)
 
 
-def from_milli(milli: int, format: Format = "DecimalSI") -> Quantity:
-    """A quantity of thousandths, as ``resource.NewMilliQuantity``."""
-    return from_nano(milli * 10**6, format)
+def from_milli(milli: int) -> Quantity:
+    """A decimal quantity of thousandths, as ``resource.NewMilliQuantity``."""
+    return from_nano(milli * 10**6, "DecimalSI")
 
 
 ZERO = from_int(0)

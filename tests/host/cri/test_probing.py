@@ -35,7 +35,7 @@ def hand(tmp_path: Path) -> Iterator[Hand]:
 
 def spec_of(*probes: Probe, **spec: Any) -> PodSpec:
     document = document_of({"image": "localhost/app:1"}, **spec)
-    read = read_images(replace(pod_of(document), uid="uid"), document, probes=True)
+    read = read_images(replace(pod_of(document), uid="uid"), document)
     launches = tuple(replace(one, probes=probes) for one in read.launches)
     messages = PodMessages(PARENT, {one.name: {"cpu_shares": 2} for one in launches})
     return replace(read, launches=launches, messages=messages)

@@ -53,7 +53,7 @@ class CriChoice(Struct, frozen=True):
 
     def read(self, pod: Pod, document: Mapping[str, Any], around: PodEnvironment) -> PodSpec:
         """A pod as containers of images."""
-        return read_images(pod, document, around=around, unconfined=self.unconfined, probes=True)
+        return read_images(pod, document, around=around, unconfined=self.unconfined)
 
     def fits(self, node: Node) -> None:
         """Raise ``CannotDo`` where the runtime makes its groups with another driver."""

@@ -37,7 +37,7 @@ from qoslet.core.workload.fields import (
 )
 from qoslet.core.workload.hook_gates import gate_row, gated_fields
 from qoslet.core.workload.hook_spec import HOOKS, ReadHooks, failing_row, hooks_of
-from qoslet.core.workload.probe_spec import KINDS, Probe, probes_of
+from qoslet.core.workload.probe_spec import KINDS, probes_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import (
     Credentials,
@@ -92,8 +92,6 @@ class WorkloadReader:
     """Container fields that are read here or belong to the image and its API server defaults."""
     lifecycle_fields = frozenset({*HOOKS, "stopSignal"})
     seccomp_default = False
-    reads_probes = True
-    """Whether the runtime makes probes."""
     hint = ""
     """What to do about fields that are not honoured."""
 
@@ -204,8 +202,9 @@ class WorkloadReader:
         found = environment(self.document, raw, self.pod, shape, around)
         variables = found.values
         mounted = mounts_of(raw, shape, reading.volumes, variables)
-        probes, wrong = self._probes(raw, shape)
-        read = hooks_of(raw, shape.field) if shape.role != "init" else ReadHooks()
+        is_init = shape.role == "init"
+        probes, wrong = ((), []) if is_init else probes_of(raw, shape.field)
+        read = ReadHooks() if is_init else hooks_of(raw, shape.field)
         faults = [*mounted.faults, *word_faults(raw, shape, variables), *wrong, *read.faults]
         reading.failing += read.failing
         reading.gated += gated_fields(raw, shape.field, around.gates_off)
@@ -220,19 +219,11 @@ class WorkloadReader:
             replace(launch, probes=probes, hooks=read.hooks) for launch in reading.launches[made:]
         ]
 
-    def _probes(
-        self, raw: Mapping[str, Any], shape: Container
-    ) -> tuple[tuple[Probe, ...], list[FieldFault]]:
-        """The probes of a container, and what of them is wrong."""
-        if not self.reads_probes or shape.role == "init":
-            return (), []
-        return probes_of(raw, shape.field)
-
     def _missing(self, raw: Mapping[str, Any], shape: Container) -> list[str]:
         """Fields of a container that are not honoured."""
         lifecycle = mapping(raw.get("lifecycle"))
         known = self.container_fields
-        if self.reads_probes and shape.role != "init":
+        if shape.role != "init":
             known |= _PROBES
         names = [name for name in raw if name not in known and raw[name]]
         names += [f"lifecycle.{name}" for name in lifecycle if name not in self.lifecycle_fields]

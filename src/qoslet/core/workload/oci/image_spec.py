@@ -52,13 +52,11 @@ def read_images(
     around: PodEnvironment | None = None,
     unconfined: bool = False,
     subpaths: bool = False,
-    probes: bool = False,
 ) -> PodSpec:
     """The containers of ``pod``, whose manifest is ``document``. A pod with an error has problems
     and no launches that may be started. What a user namespace would isolate is an error, with
-    ``unconfined`` a warning; so is a mount with a ``subPath``, except with ``subpaths``. With
-    ``probes`` they are read."""
-    return _ImageReader(pod, document, subpaths, probes).read(around, unconfined=unconfined)
+    ``unconfined`` a warning; so is a mount with a ``subPath``, except with ``subpaths``."""
+    return _ImageReader(pod, document, subpaths).read(around, unconfined=unconfined)
 
 
 class _ImageReader(WorkloadReader):
@@ -68,10 +66,9 @@ class _ImageReader(WorkloadReader):
     container_fields = WorkloadReader.container_fields | {"stdin", "stdinOnce", "tty", "ports"}
     hint = _HINT
 
-    def __init__(self, pod: Pod, document: Mapping[str, Any], subpaths: bool, probes: bool) -> None:
+    def __init__(self, pod: Pod, document: Mapping[str, Any], subpaths: bool) -> None:
         super().__init__(pod, document, ProcessRights())
         self._subpaths = subpaths
-        self.reads_probes = probes
 
     def refusals(self, volumes: PodVolumes) -> Sequence[IsolationRefusal]:
         """Isolation that is not the runtime's to give."""

@@ -78,9 +78,7 @@ def read_oci(
     """The containers of ``pod`` for an OCI runtime; isolation that takes more than this one gives
     is an error, with ``unconfined`` a warning. ``profile_fault`` tells why a seccomp profile cannot
     be loaded, empty where it can."""
-    spec = read_images(
-        pod, document, around=around, unconfined=unconfined, subpaths=True, probes=True
-    )
+    spec = read_images(pod, document, around=around, unconfined=unconfined, subpaths=True)
     box = spec.sandbox
     assert box is not None
     said = _Said(pod, unconfined)
