@@ -257,6 +257,8 @@ class CriServer(grpc.GenericRpcHandler):
 
     def _start_container(self, request: Any) -> Any:
         one = self._container(request.container_id)
+        if one.state != pb.CONTAINER_CREATED:
+            raise No(grpc.StatusCode.UNKNOWN, "the container is not in CONTAINER_CREATED state")
         one.state, one.started_at = pb.CONTAINER_RUNNING, 10**18 + self._count
         return pb.Empty()
 
