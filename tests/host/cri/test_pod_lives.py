@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
-import time
 from pathlib import Path
 
 import grpc
@@ -14,7 +12,6 @@ from msgspec.structs import replace
 from qoslet.core.status.pod_reason import exit_reason
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import LogLimits
-from qoslet.host.cri.engine import LEAVE_SECONDS
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.requests import (
     DIGEST,
@@ -24,7 +21,7 @@ from qoslet.host.cri.requests import (
     ROOT,
     SPEC,
 )
-from qoslet.host.cri.runtime import CriRuntime, read_facts
+from qoslet.host.cri.runtime import read_facts
 from qoslet.host.systemd.select_driver import fits_runtime
 from tests.host.cri.server import MIB, CriServer, No
 from tests.host.cri.test_runtime import PARENT, Hand, crio, field, hand, server, spec_of, text
@@ -41,9 +38,6 @@ SHOP = """
     - {name: app, image: 'localhost/app:1', command: [run, $(X)], env: [{name: X, value: y}]}
     - {name: more, image: 'localhost/app:1'}
 """
-POLICY_NEVER = (
-    "{restartPolicy: Never, hostNetwork: true, containers: [{name: app, image: 'localhost/app:1'}]}"
-)
 
 
 def test_init_containers_sidecars_and_the_rest_in_order(hand: Hand) -> None:
@@ -285,56 +279,6 @@ def test_a_container_that_is_being_started_again_has_not_ended(hand: Hand) -> No
     hand.server.held = ""
     hand.running("app")
     assert not hand.state("app").starting
-    hand.ends()
-
-
-def test_an_agent_that_ends_waits_for_a_start_that_is_under_way(hand: Hand) -> None:
-    hand.runtime.start(spec_of(POLICY_NEVER), {})
-    hand.server.held = "StartContainer"
-    hand.until(lambda: any(one.starting for one in hand.runtime.poll()))
-    closing = threading.Thread(target=hand.runtime.close)
-    closing.start()
-    closing.join(0.2)
-    assert closing.is_alive(), "the runtime would give the start up"
-    hand.server.held, released = "", time.monotonic()
-    closing.join(60)
-    assert time.monotonic() - released < LEAVE_SECONDS - 2, "and no longer than that"
-    hand.runtime = CriRuntime(hand.server.endpoint, read_facts(hand.server.endpoint), hand.setting)
-    hand.running("app")
-    assert (hand.state("app").restarts, len(hand.server.containers)) == (0, 1)
-    hand.ends()
-
-
-def test_an_agent_that_ends_begins_no_other_start(hand: Hand) -> None:
-    spec, server = spec_of(POLICY_NEVER), hand.server
-    server.held = "StartContainer"
-    hand.runtime.start(spec, {})
-    hand.until(lambda: any(one.starting for one in hand.runtime.poll()))
-    server.held = "StartContainer CreateContainer"
-    hand.runtime.start(replace(spec, uid="other", key="default/other"), {})
-    hand.until(lambda: len(server.boxes) == 2)
-    closing = threading.Thread(target=hand.runtime.close)
-    closing.start()
-    closing.join(0.2)
-    server.held = "StartContainer"
-    hand.until(lambda: len(server.containers) == 2)
-    closing.join(0.2)
-    server.held = ""
-    closing.join(60)
-    assert [method for method, _ in server.asked].count("StartContainer") == 1
-    hand.runtime = CriRuntime(server.endpoint, read_facts(server.endpoint), hand.setting)
-    hand.until(lambda: sum(one.running for one in hand.runtime.poll()) == 2)
-    assert not any(one.restarts for one in hand.runtime.poll())
-    hand.ends()
-
-
-def test_a_start_that_another_call_has_begun_is_no_failure(hand: Hand) -> None:
-    said = 'failed to set starting state for container "x": container is already in starting state'
-    hand.server.once["StartContainer"] = [No(grpc.StatusCode.UNKNOWN, said)]
-    hand.runtime.start(spec_of(POLICY_NEVER), {})
-    hand.running("app")
-    assert (hand.state("app").restarts, len(hand.server.containers)) == (0, 1)
-    assert any("already in starting state" in line for line in hand.runtime.notes)
     hand.ends()
 
 

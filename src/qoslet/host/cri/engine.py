@@ -137,11 +137,7 @@ class CriEngine:
         self._loop.stop()
 
     async def _closed(self) -> None:
-        starting = [
-            self._tasks[uid]
-            for uid, run in self._runs.items()
-            if any(life.phase == "starting" for life in run.pod.lives.values())
-        ]
+        starting = [self._tasks[uid] for uid, run in self._runs.items() if run.pod.is_starting]
         for run in self._runs.values():
             run.gone = True
             run.look()

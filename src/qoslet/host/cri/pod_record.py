@@ -82,6 +82,11 @@ class CriPod(KeptPod):
         return any(life.alive for life in self.lives.values())
 
     @property
+    def is_starting(self) -> bool:
+        """Whether the runtime has been asked to start a container and has not answered."""
+        return any(life.phase == "starting" for life in self.lives.values())
+
+    @property
     def parent(self) -> str:
         """The pod's group."""
         return self.spec.messages.parent if self.spec.messages is not None else ""
