@@ -105,9 +105,9 @@ def test_an_amount_in_the_wrong_unit_is_found_where_it_is_written() -> None:
     ("hard", "said"),
     [
         ("{nodefs.available: 10%}", ["memory.available is not set"]),
-        ("{memory.available: 0%}", ["memory.available is 0%, which is no threshold"]),
-        ("{memory.available: 0.0%}", ["memory.available is 0.0%, which is no threshold"]),
-        ("{memory.available: 100%}", ["memory.available is 100%, which is no threshold"]),
+        ("{memory.available: 0%}", ["memory.available is 0%, which a kubelet ignores"]),
+        ("{memory.available: 0.0%}", ["memory.available is 0.0%, which a kubelet ignores"]),
+        ("{memory.available: 100%}", ["memory.available is 100%, which a kubelet ignores"]),
         ("{memory.available: 10%}", []),
         ("{memory.available: 0.05%}", []),
         ("{memory.available: 100Mi}", []),

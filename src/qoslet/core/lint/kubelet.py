@@ -103,7 +103,7 @@ def no_eviction(subject: NodeSubject) -> Iterator[LintPlace]:
     """evictionHard that leaves memory out, or has a part that is none: a kubelet ignores 100%, too."""
     given = _kubelet(subject).eviction_hard.get("memory.available", "")
     if given == "100%" or not given.strip("0.%"):
-        found = f"{given}, which is no threshold" if given else "not set"
+        found = f"{given}, which a kubelet ignores" if given else "not set"
         yield LintPlace("evictionHard", f"memory.available is {found}")
 
 
