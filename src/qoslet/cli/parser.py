@@ -180,6 +180,7 @@ def add_schema_argument(parser: argparse.ArgumentParser, kind: str, **by_output:
         "--schema",
         action="store_const",
         const=(kind, by_output),
+        default=False,
         help="Print the JSON Schema of the output",
     )
 
