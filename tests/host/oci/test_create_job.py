@@ -74,6 +74,7 @@ def test_one_that_this_keeper_made_must_be_there(tmp_path: Path) -> None:
     [
         (create.NOT_BEGUN, "image app is not in /images", True),
         (create.NOT_BEGUN, "No such file or directory: /usr/sbin/runc", True),
+        (create.REFUSED, "runAsNonRoot is set and app would run as root", False),
         (1, 'exec: "serve": executable file not found in $PATH', False),
     ],
 )

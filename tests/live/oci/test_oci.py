@@ -154,12 +154,11 @@ def test_a_place_in_a_volume_that_leads_out_is_refused(bench: Bench) -> None:
     [
         ({"command": ("nope",)}, 127, "nope"),
         ({"command": ("/srv/page",)}, 126, "page"),
-        ({"image": "nowhere:1"}, 126, "image docker.io/library/nowhere:1 is not in"),
         ({"image": "NO SUCH"}, 126, "is not an image name"),
         ({"non_root": True}, 126, "would run as root"),
         ({"cwd": "/nope/../../x\0"}, 126, "NUL"),
     ],
-    ids=["absent", "not-executable", "no-image", "no-name", "root", "cwd"],
+    ids=["absent", "not-executable", "no-name", "root", "cwd"],
 )
 def test_what_cannot_be_started_is_told_and_leaves_nothing(
     bench: Bench, what: dict[str, Any], code: int, said: str
@@ -170,6 +169,13 @@ def test_what_cannot_be_started_is_told_and_leaves_nothing(
     assert said in state["u1/app"].reason
     assert bench.tree.identity(bench.path("u1")) is None
     assert not list(bench.folder.glob("oci/*/u1-app"))
+
+
+def test_an_image_that_is_not_there_is_told_and_ends_nothing(bench: Bench) -> None:
+    bench.begin("u1", launch("app", "true", image="nowhere:1"))
+    said = "image docker.io/library/nowhere:1 is not in"
+    state = bench.until(lambda s: said in s["u1/app"].reason)["u1/app"]
+    assert (state.exit_code, state.running, state.restarts) == (None, False, 0)
 
 
 def test_memory_that_is_not_there_ends_it_as_oom_and_it_is_begun_again(bench: Bench) -> None:

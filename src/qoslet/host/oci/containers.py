@@ -94,8 +94,8 @@ class CreateJob:
         return StartFailed(NOT_EXECUTABLE, said[:1000], temporary=True)
 
     def _failure(self, late: bool, *, made: bool) -> StartFailed:
-        """Why it has failed; ``made``: by a runtime, which may tell of the container. An image, a disk
-        or a runtime that is absent is this machine's, and as for a kubelet no end of the container."""
+        """Why it has failed; not ``made``: an image, a disk or a runtime is absent, which is this machine's
+        and as for a kubelet no end of the container."""
         text = self._place.runtime_error() or "the runtime exited without an error message"
         if late:
             text = f"not created within {MAKING_SECONDS:.0f} s"

@@ -29,7 +29,7 @@ from qoslet.core.workload.oci.oci_spec import Kind
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
 from qoslet.core.workload.security.context import ALL_CAPABILITIES, CAPABILITIES
 from qoslet.core.workload.security.seccomp import RUNTIME_DEFAULT
-from qoslet.errors import QosletError
+from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.mount_namespace import inside
 from qoslet.host.containers.spawn import default_signals
 from qoslet.host.images.layout import NotFound, find
@@ -41,7 +41,9 @@ from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.seccomp_profiles import load_filter
 
 NOT_BEGUN = 125
-"""Exit code of a child that did not get as far as the runtime."""
+"""Exit code of a child that did not get as far as the runtime, for want of something on this machine."""
+REFUSED = 124
+"""The same where the pod asks for what cannot be."""
 
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -85,7 +87,7 @@ def _open_lock(place: ContainerFiles) -> int:
 
 def create_container(making: CreateRequest) -> NoReturn:
     """All that happens in the child: it becomes the runtime, or ends."""
-    place = making.place
+    place, code = making.place, NOT_BEGUN
     try:
         _begin()
         held = making.held
@@ -105,10 +107,13 @@ def create_container(making: CreateRequest) -> NoReturn:
         # the runtime holds the lock until it is done, and hands it to no container
         os.set_inheritable(held, True)
         os.execve(words[0], words, _ENV)
-    except (QosletError, NotFound, CreateRefused, ValueError, OSError, MemoryError) as error:
+    except (CannotDo, NotFound, OSError, MemoryError) as error:
+        _leave(place, error)
+    except (QosletError, CreateRefused, ValueError) as error:
+        code = REFUSED
         _leave(place, error)
     finally:
-        os._exit(NOT_BEGUN)
+        os._exit(code)
 
 
 def wait_for_create(place: ContainerFiles) -> NoReturn:
