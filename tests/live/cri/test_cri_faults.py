@@ -342,7 +342,8 @@ def test_containers_that_containerd_lost_do_not_run_beside_the_next_ones(tmp_pat
                 shutil.rmtree(place, ignore_errors=True)
             containerd.begin()
             containerd.import_images()
-            cri.soon(lambda: cri.running("web") and cri.pid("web") != before, 40)
+            cri.soon(lambda: cri.states("web").get("app", {}).get("pid") not in (before, None), 40)
+            cri.soon(lambda: cri.running("web"), 40)
             assert not Path(f"/proc/{before}").exists()
         finally:
             cri.clean()
