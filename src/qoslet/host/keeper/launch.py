@@ -18,8 +18,9 @@ import time
 import msgspec
 
 from qoslet.errors import CannotDo
-from qoslet.host.keeper.protocol import KeeperSettings, encode, peer_of
+from qoslet.host.keeper.protocol import KeeperSettings, encode
 from qoslet.host.linux.descriptors import usual_limit
+from qoslet.host.linux.peer import peer_of
 from qoslet.host.state.folder import KEEPER, KEEPER_ERRORS, KEEPER_LOCK, KEEPER_SOCKET
 from qoslet.host.state.keepers import CHECK_SECONDS, end, keepers_of, wake
 from qoslet.host.state.own_files import open_lock, put_in_place, unlink

@@ -246,21 +246,6 @@ class Peer:
         self.socket.close()
 
 
-class PeerProcess(Struct, frozen=True):
-    """The process at the other end of a connection, and its user."""
-
-    pid: int
-    uid: int
-
-
-def peer_of(connection: socket.socket) -> PeerProcess:
-    """Who is at the other end (SO_PEERCRED)."""
-    size = struct.calcsize("3i")
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    pid, uid, _ = struct.unpack("3i", data)
-    return PeerProcess(pid, uid)
-
-
 def ready(peer: socket.socket, event: int, seconds: float) -> None:
     """Wait for a socket, whatever its number: select(2) knows none beyond 1023."""
     poller = select.poll()

@@ -45,11 +45,11 @@ from qoslet.host.keeper.protocol import (
     StopPod,
     UpdatePod,
     Welcome,
-    peer_of,
     requests,
 )
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
+from qoslet.host.linux.peer import peer_of
 from qoslet.host.oci.containers import OciContainers
 from qoslet.host.state.folder import KEEPER
 from qoslet.host.state.keepers import CHECK_SECONDS, LOCK_DESCRIPTOR

@@ -23,3 +23,8 @@ def text(path: str) -> str | None:
     finally:
         os.close(descriptor)
     return found.decode("utf-8", "replace")
+
+
+def process_state(pid: int) -> str:
+    """The state of a process, such as ``T`` (proc(5)); empty where it is gone."""
+    return (text(f"/proc/{pid}/stat") or "").rpartition(")")[2].lstrip()[:1]

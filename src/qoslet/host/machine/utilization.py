@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from qoslet.host.linux.procfs import process_state, text
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _USED = (0, 1, 2, 5, 6, 7)
 """user, nice, system, irq, softirq, steal: columns of /proc/stat (proc(5))."""
@@ -59,7 +61,7 @@ class Killing:
 
     def lives(self, pid: int) -> bool:
         """Whether a process has not ended (proc(5), state Z or X)."""
-        state = _text(f"/proc/{pid}/stat").rpartition(")")[2].lstrip()[:1]
+        state = process_state(pid)
         return bool(state) and state not in "ZX"
 
 
@@ -75,8 +77,4 @@ def _wanting(pid: int) -> int:
 
 def _text(path: str) -> str:
     """A small file; empty where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return text(path) or ""

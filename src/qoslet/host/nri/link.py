@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from contextlib import closing
 from functools import partial
 
 from qoslet.errors import CannotDo, QosletError
+from qoslet.host.linux.peer import peer_of
 from qoslet.host.nri.session import PluginHandler, RuntimeSession
 
 SOCKET = "/var/run/nri/nri.sock"
@@ -34,9 +34,7 @@ def connected(path: str) -> socket.socket:
         sock.settimeout(CONNECT_SECONDS)
         sock.connect(path)
         sock.settimeout(None)
-        form = "iII"
-        data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(form))
-        user = struct.unpack(form, data)[1]
+        user = peer_of(sock).uid
         if user not in (0, os.geteuid()):
             raise CannotDo(f"user {user} listens there, must be root's", where=path)
     except OSError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import time
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import CannotDo
-from qoslet.host.linux.procfs import text
+from qoslet.host.linux.peer import peer_of
+from qoslet.host.linux.procfs import process_state
 from qoslet.host.state.folder import AGENT_SOCKET
 
 REQUEST_SECONDS = 5.0
@@ -66,10 +66,8 @@ def ask(folder: str, path: str, seconds: float = 2 * REQUEST_SECONDS) -> bytes:
 
 def _silent(peer: socket.socket, where: str) -> BusyAgent:
     """Who listens and does not answer, and what to do."""
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid = struct.unpack("3i", credentials)[0]
-    state = (text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()[:1]
-    if state in (["T"], ["t"]):
+    pid = peer_of(peer).pid
+    if process_state(pid) in ("T", "t"):
         return BusyAgent(
             f"the agent is stopped (process {pid})", where=where, hint=f"kill -CONT {pid}"
         )

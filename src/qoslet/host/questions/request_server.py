@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import struct
 import threading
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import SHORTAGES, CannotDo
+from qoslet.host.linux.peer import peer_of
 from qoslet.host.linux.processes.limit import start_thread
 from qoslet.host.questions.http_client import REQUEST_SECONDS
 from qoslet.host.state.own_files import put_in_place, unlink
@@ -45,12 +45,6 @@ class Streamed(Struct, frozen=True):
 
 Answer = Callable[[bytes], "bytes | Streamed"]
 """The text of a request to its answer; called in a thread of the server."""
-
-
-def _peer(request: socket.socket) -> int:
-    """The user at the other end."""
-    credentials = request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
 
 
 class _PendingRequest(Struct):
@@ -194,7 +188,7 @@ class RequestServer:
                 # the listener stays readable: do not spin
                 time.sleep(0.1)
             return
-        if self._user is not None and _peer(peer) not in (0, self._user):
+        if self._user is not None and peer_of(peer).uid not in (0, self._user):
             peer.close()
             return
         peer.setblocking(False)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Collection
 
+from qoslet.host.linux.procfs import process_state
 from qoslet.host.state.folder import KEEPER_LOCK
 
 LOCK_DESCRIPTOR = 3
@@ -27,7 +28,7 @@ def keepers_of(folder: str) -> list[int]:
 
 def wake(pids: Collection[int]) -> list[int]:
     """Let keepers go on that are stopped; which ones were."""
-    return [pid for pid in pids if _state(pid) in "tT" and _go_on(pid)]
+    return [pid for pid in pids if process_state(pid) in ("T", "t") and _go_on(pid)]
 
 
 def end(folder: str, pids: Collection[int], seconds: float = 2.0) -> list[int]:
@@ -62,15 +63,6 @@ def _lock_of(pid: int) -> str:
         return os.readlink(f"/proc/{pid}/fd/{LOCK_DESCRIPTOR}").removesuffix(_GONE)
     except OSError:
         return ""
-
-
-def _state(pid: int) -> str:
-    """The state of a process as in /proc/PID/stat (proc(5)); ``-`` where it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return "-"
 
 
 def _go_on(pid: int) -> bool:
