@@ -97,13 +97,7 @@ def survivors(
 ) -> list[MainProcess]:
     """The processes in the cgroups of these sandboxes and containers below a pod's: a runtime has the id
     in the cgroup's name. ``group`` tells the cgroup of a process."""
-    found = []
-    for pid in _processes():
-        leaf = os.path.basename(group(pid, parent))
-        if leaf and any(id in leaf for id in ids):
-            start = start_time(pid)
-            found += [MainProcess(pid, start, 0)] if start is not None else []
-    return found
+    return _inside(parent, group, lambda leaf: any(id in leaf for id in ids))
 
 
 def leftovers(
@@ -112,10 +106,19 @@ def leftovers(
     """The processes in cgroups of sandboxes and containers below a pod's that are not ``known``. Such is
     an init process whose ``runc create`` was cancelled: containerd's shim waits for it with its lock
     held, and answers nothing about the whole sandbox until it ends."""
+    return _inside(
+        parent, group, lambda leaf: (id := _ID.search(leaf)) is not None and id[0] not in known
+    )
+
+
+def _inside(
+    parent: str, group: Callable[[int, str], str], is_wanted: Callable[[str], bool]
+) -> list[MainProcess]:
+    """The processes in cgroups below a pod's whose names are wanted."""
     found = []
     for pid in _processes():
-        id = _ID.search(os.path.basename(group(pid, parent)))
-        start = start_time(pid) if id is not None and id[0] not in known else None
+        leaf = os.path.basename(group(pid, parent))
+        start = start_time(pid) if leaf and is_wanted(leaf) else None
         found += [MainProcess(pid, start, 0)] if start is not None else []
     return found
 
