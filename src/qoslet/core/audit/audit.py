@@ -24,11 +24,11 @@ from qoslet.core.audit.verdicts.groups import (
 from qoslet.core.audit.verdicts.left_behind import may_be_left
 from qoslet.core.audit.verdicts.paused import freeze_file, paused_finding
 from qoslet.core.audit.verdicts.processes import oom_finding, process_findings
-from qoslet.core.audit.verdicts.protection import FILES, ineffective
+from qoslet.core.audit.verdicts.protection import ineffective
 from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandboxed
 from qoslet.core.audit.verdicts.values import Values
 from qoslet.core.audit.verdicts.weights import with_split
-from qoslet.core.cgroup.interface_files import controller, property_of
+from qoslet.core.cgroup.interface_files import PROTECTION, controller, property_of
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.problem import plural
@@ -59,7 +59,7 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
             above.add(path or "/")
     outside = above - files.keys() if hierarchy == "v2" else set()
     for path in outside:
-        files[path] = (SUBTREE, *FILES)
+        files[path] = (SUBTREE, *PROTECTION)
     root = context.root_path
     whole = plan.node.kubelet.cgroups_per_qos
     walk = (root, other_driver(context)[1]) if whole else ()

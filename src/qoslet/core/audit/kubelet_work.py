@@ -18,6 +18,7 @@ from qoslet.core.audit.audit import pending
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.verdicts.groups import is_container
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.cgroup.names import SLICE
 
 _SUMS = (
@@ -29,7 +30,6 @@ _SUMS = (
     "memory.limit_in_bytes",
 )
 """Files of QoS cgroups whose values come from the requests of all pods."""
-_PROTECTION = ("memory.min", "memory.low")
 _STARTED = "the kubelet has just started and updates it within a minute"
 _READING = "the kubelet has just started and may not have read all its pods"
 _MAKING = "the kubelet has just started and makes it within seconds"
@@ -98,7 +98,7 @@ def _to_come(one: Finding, work: KubeletWork) -> str:
     kubepods the first has protection only; its other values and those of the cgroups of what is
     reserved come from the configuration."""
     leaf, file = one.name.rpartition("/")[2], one.file
-    summed = is_sum(leaf, file) and (leaf != "kubepods" or file in _PROTECTION)
+    summed = is_sum(leaf, file) and (leaf != "kubepods" or file in PROTECTION)
     if summed and work.has_changed:
         return _CHANGED
     # its CPU manager gives containers their CPUs each cpuManagerReconcilePeriod

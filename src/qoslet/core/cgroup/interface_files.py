@@ -13,6 +13,8 @@ from msgspec import Struct
 
 UNLIMITED = 1 << 63
 """A limit that the kernel prints as ``max``; above every amount of memory."""
+PROTECTION = ("memory.min", "memory.low")
+"""Memory that reclaim leaves to a cgroup, by force and where it can."""
 
 
 class Knob(Struct, frozen=True, gc=False):

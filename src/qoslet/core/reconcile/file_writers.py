@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import property_of
+from qoslet.core.cgroup.interface_files import PROTECTION, property_of
 from qoslet.core.cgroup.names import is_at_or_below
 
 Level = Literal[
@@ -58,16 +58,15 @@ _CPUS = "when the static CPU manager changes the container's CPUs"
 _QOS_SOURCE = "cm/qos_container_manager_linux.go UpdateCgroups"
 _NODE_SOURCE = "cm/node_container_manager_linux.go enforceNodeAllocatableCgroups"
 _POD_SOURCE = "cm/pod_container_manager_linux.go EnsureExists"
-_PROTECTION = ("memory.min", "memory.low")
 _POD_LIMITS = ("cpu.", "memory.max", "memory.limit_in_bytes")
 
 TABLE: tuple[FileWriter, ...] = (
     FileWriter(
-        "kubepods", _PROTECTION, "kubelet",
+        "kubepods", PROTECTION, "kubelet",
         f"{_QOS_TIMES} (Memory QoS; only values above 0)", _QOS_UPDATE, _QOS_SOURCE, until=35,
     ),
     FileWriter(
-        "kubepods", _PROTECTION, "kubelet",
+        "kubepods", PROTECTION, "kubelet",
         f"{_QOS_TIMES} (Memory QoS)", _QOS_UPDATE, _QOS_SOURCE, since=36,
     ),
     FileWriter("kubepods", ("hugetlb.",), "kubelet", _QOS_TIMES, _QOS_UPDATE, _QOS_SOURCE),
@@ -80,11 +79,11 @@ TABLE: tuple[FileWriter, ...] = (
         _QOS_TIMES, _QOS_UPDATE, _QOS_SOURCE,
     ),
     FileWriter(
-        "qos", _PROTECTION, "kubelet",
+        "qos", PROTECTION, "kubelet",
         f"{_QOS_TIMES} (Memory QoS; only values above 0)", _QOS_UPDATE, _QOS_SOURCE, until=35,
     ),
     FileWriter(
-        "qos", _PROTECTION, "kubelet",
+        "qos", PROTECTION, "kubelet",
         f"{_QOS_TIMES} (Memory QoS)", _QOS_UPDATE, _QOS_SOURCE, since=36,
     ),
     FileWriter(

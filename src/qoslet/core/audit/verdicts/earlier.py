@@ -12,13 +12,12 @@ from msgspec import Struct
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Doubt
 from qoslet.core.audit.verdicts.other_configurations import (
-    PROTECTION,
     Differing,
     OtherConfiguration,
     other_configurations,
 )
 from qoslet.core.cgroup.accepts import same
-from qoslet.core.cgroup.interface_files import released
+from qoslet.core.cgroup.interface_files import PROTECTION, released
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.resources.cgroup_tree import Cgroup
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import KNOBS, released
+from qoslet.core.cgroup.interface_files import KNOBS, PROTECTION, released
 from qoslet.core.reconcile.file_writers import Level
 
 
@@ -27,7 +27,6 @@ class LeftBehind(Struct, frozen=True):
     """What clears it, besides writing the file."""
 
 
-_PROTECTION = ("memory.min", "memory.low")
 LIMITS = (
     "memory.max",
     "memory.limit_in_bytes",
@@ -43,16 +42,16 @@ TABLE: tuple[LeftBehind, ...] = (
         "Memory QoS, which was in force when it was created", _RESTART,
     ),
     LeftBehind(
-        _PROTECTION, ("kubepods", "qos"),
+        PROTECTION, ("kubepods", "qos"),
         "Memory QoS, which no longer sets it (kubelets before 1.37 do not clear it)",
         "a kubelet of 1.37 clears it at its start",
     ),
     LeftBehind(
-        _PROTECTION, ("pod", "container"),
+        PROTECTION, ("pod", "container"),
         "Memory QoS, which was in force when it was created", _RESTART,
     ),
     LeftBehind(
-        (*_PROTECTION, "memory.high"), ("reserved",),
+        (*PROTECTION, "memory.high"), ("reserved",),
         "Memory QoS, which no longer sets it", "nothing else clears it",
     ),
     LeftBehind(

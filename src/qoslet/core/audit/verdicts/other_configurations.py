@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import ZERO, add, from_int
 from qoslet.core.resources.cgroup_tree import Setting
@@ -34,7 +35,6 @@ _DEFAULTS: dict[str, object] = {
 }
 """What kubelets have where nobody sets the field. Source: kubelet apis/config/v1beta1/defaults.go."""
 _MEMORY_QOS = ("memory.high", "memory.min", "memory.low")
-PROTECTION = ("memory.min", "memory.low")
 
 Differing = tuple[Setting, str]
 """A planned value of a pod or container, and what was found."""

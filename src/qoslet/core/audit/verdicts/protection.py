@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.verdicts.values import values_by_file
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.resources.cgroup_tree import Cgroup
-
-FILES = ("memory.min", "memory.low")
 
 
 def ineffective(
@@ -24,7 +23,7 @@ def ineffective(
     file of findings that say so already."""
     if context.node.hierarchy == "v1":
         return
-    for file in FILES:
+    for file in PROTECTION:
         lost: dict[str, list[str]] = {}
         for path, live in context.live.cgroups.items():
             if path not in planned or live.values.get(file, "0") == "0" or (path, file) in told:

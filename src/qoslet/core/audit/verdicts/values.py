@@ -22,7 +22,7 @@ from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize,
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
-from qoslet.core.cgroup.interface_files import controller, property_of, released
+from qoslet.core.cgroup.interface_files import PROTECTION, controller, property_of, released
 from qoslet.core.reconcile.file_writers import Level, resets
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.rules.cpu import weight_linear, weight_quadratic
@@ -306,11 +306,7 @@ def _has_other_period(setting: Setting, live: LiveCgroup, found: str, period: in
 
 def _defaults(file: str, expected: str | None) -> tuple[str | None, ...]:
     """What a property says that nobody set: weights are unset, or systemd's default."""
-    return (
-        (expected, "infinity", "0")
-        if file in ("memory.min", "memory.low")
-        else (expected, "infinity", "")
-    )
+    return (expected, "infinity", "0") if file in PROTECTION else (expected, "infinity", "")
 
 
 def _other_curve(setting: Setting) -> tuple[str, int] | None:
