@@ -91,12 +91,22 @@ def _delete(target: Any, patch: Mapping[str, Any]) -> None:
 def chart(*lacks: str, **values: Any) -> Objects:
     """The chart with values over its own, released into the namespace ``qoslet``; ``lacks`` are none of
     an earlier one whose values are used again."""
-    given = {**yaml.safe_load((CHART / "values.yaml").read_text()), **values}
+    given = _merged(yaml.safe_load((CHART / "values.yaml").read_text()), values)
     given = {name: value for name, value in given.items() if name not in lacks}
     found: Objects = {}
     for path in sorted((CHART / "templates").glob("*.yaml")):
         for one in documents(rendered(path, given)):
             found[one["kind"], one["metadata"]["name"]] = one
+    return found
+
+
+def _merged(values: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Values under others, as Helm puts them together: maps by their keys."""
+    found = dict(values)
+    for name, value in over.items():
+        below = found.get(name)
+        both = isinstance(below, dict) and isinstance(value, dict)
+        found[name] = _merged(below, value) if both else value  # type: ignore[arg-type]
     return found
 
 

@@ -38,7 +38,6 @@ POLICY = ("ConfigMap", "qoslet-policy")
 def test_the_chart_takes_the_policies_that_an_agent_takes(policy: dict[str, Any]) -> None:
     """So that helm refuses a misspelt one, and no agent of the cluster has to."""
     schema = json.loads((CHART / "values.schema.json").read_text())
-    policy = {"mode": "watch", **policy}
     by_helm = jsonschema.Draft7Validator(schema).is_valid({"policy": policy})
     document = yaml.safe_load(chart(policy=policy)[POLICY]["data"]["policy.yaml"])
     try:
