@@ -259,8 +259,8 @@ def test_page_cache_that_is_scanned_and_not_taken_cannot_be_had(
     looks = nodes([1300] * (2 * seconds + 1), full, scans=50_000, take=take)
     state = node_state([replace(look, free=free * MIB) for look in looks])
     assert state.kind == (kind if full or kind == "short" else "calm")
-    assert state.vain == (kind == "short")
-    if state.vain:
+    assert state.in_vain == (kind == "short")
+    if state.in_vain:
         assert "page cache was scanned over and over and not taken" in state.because
         assert abs(state.missing - (TOTAL // 10 - 60 * MIB)) < MIB
 

@@ -27,14 +27,14 @@ def candidate_of(
     surviving: int,
     mode: GuardMode,
     wall: float,
-    vain: bool = False,
+    in_vain: bool = False,
 ) -> Candidate | None:
-    """A pod by its samples at ``wall`` (wall-clock seconds); None without any. ``surviving`` and ``vain``
+    """A pod by its samples at ``wall`` (wall-clock seconds); None without any. ``surviving`` and ``in_vain``
     are as of ``charged_and_freed``."""
     seen = [samples[path] for path in worker.top_cgroups if path in samples]
     if not seen or worker.pod is None:
         return None
-    parts = [charged_and_freed(sample, surviving, vain=vain) for sample in seen]
+    parts = [charged_and_freed(sample, surviving, in_vain=in_vain) for sample in seen]
     return Candidate(
         uid=worker.uid,
         key=worker.key,

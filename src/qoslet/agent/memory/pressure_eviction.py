@@ -337,9 +337,9 @@ class PressureEviction:
         pods = [samples[path] for path in samples if path in rows and rows[path].level == "pod"]
         shmem = self._node_history[-1].shmem if self._node_history else None
         surviving = surviving_bytes(self._reader.surviving_tmpfs(), shmem, pods)
-        wall, vain = self._context.clock.wall(), state.vain
+        wall, in_vain = self._context.clock.wall(), state.in_vain
         found = [
-            candidate_of(one, samples, effective, surviving, self._mode(one), wall, vain)
+            candidate_of(one, samples, effective, surviving, self._mode(one), wall, in_vain)
             for one in workers
         ]
         candidates = [one for one in found if one is not None]

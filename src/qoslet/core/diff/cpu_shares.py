@@ -2,7 +2,8 @@
 
 Weights count among siblings: a part is the product of the parts on the way down. Only who runs
 competes: no sandbox, no init container that ends, no QoS cgroup without pods, no Windows pod, which
-has no cgroup. Quotas are another question. Source: sched-design-CFS; kernel sched.h ``WEIGHT_IDLEPRIO`` for ``cpu.idle``.
+has no cgroup. Quotas are another question. Source: sched-design-CFS; kernel sched.h
+``WEIGHT_IDLEPRIO`` for ``cpu.idle``.
 """
 
 from __future__ import annotations

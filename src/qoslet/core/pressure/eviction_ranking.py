@@ -89,11 +89,11 @@ class Candidate(Struct, frozen=True):
 
 
 def charged_and_freed(
-    sample: MemorySample, surviving: int, *, vain: bool = False
+    sample: MemorySample, surviving: int, *, in_vain: bool = False
 ) -> tuple[int, int]:
-    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``. ``vain``: nobody can
+    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``. ``in_vain``: nobody can
     take its page cache, which is its own then; what waits for a disk outlives it."""
-    pinned = max(0, page_cache_bytes(sample) - dirty_bytes(sample)) if vain else 0
+    pinned = max(0, page_cache_bytes(sample) - dirty_bytes(sample)) if in_vain else 0
     return held_bytes(sample) + pinned, freed_bytes(sample, surviving) + pinned
 
 

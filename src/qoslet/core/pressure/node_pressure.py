@@ -90,7 +90,7 @@ class StallRates(Struct, frozen=True):
 
 class PressureState(Struct, frozen=True):
     """A verdict on the node (``path`` empty) or a cgroup. ``missing`` bytes would end the shortage,
-    ``because`` is a sentence with the numbers; ``rates`` are its evidence, the newest last. ``vain``: page
+    ``because`` is a sentence with the numbers; ``rates`` are its evidence, the newest last. ``in_vain``: page
     cache cannot be had, and is its holder's own."""
 
     path: str
@@ -98,7 +98,7 @@ class PressureState(Struct, frozen=True):
     missing: int
     because: str
     rates: tuple[StallRates, ...] = ()
-    vain: bool = False
+    in_vain: bool = False
 
 
 def node_state(
@@ -112,7 +112,7 @@ def node_state(
     """The node's state by its samples, oldest first. ``protected`` bytes of page cache are out of
     reach of reclaim. Less than ``eviction_bytes`` has been available for ``low_seconds``.
     ``at_limits`` is the share of the time for which tasks waited for the limits of their own pods."""
-    if vain := _takes_nothing(samples, thresholds):
+    if in_vain := _takes_nothing(samples, thresholds):
         samples = [replace(one, available=min(one.free, one.available)) for one in samples]
         protected = 0
     samples = recent_samples(samples, lambda sample: sample.at, thresholds)
@@ -134,7 +134,7 @@ def node_state(
     numbers = f"{human_bytes(had[-1])} available of {human_bytes(wanted)} wanted, {describe(last)}"
     if protected:
         numbers += f", {human_bytes(protected)} of page cache are protected"
-    if vain:
+    if in_vain:
         numbers += ", page cache was scanned over and over and not taken"
     if at_limits:
         numbers += f", pods waited {at_limits:.0%} of the time at their own limits"
@@ -146,7 +146,7 @@ def node_state(
     steady = most < thresholds.eviction_bytes or all(_goes_on(rate, thresholds) for rate in rates)
     waiting = steady and waits(whole, thresholds, most)
     if evicting or (waiting and _is_the_nodes(whole, most, at_limits, thresholds)):
-        return PressureState("", "short", missing, numbers, rates, vain)
+        return PressureState("", "short", missing, numbers, rates, in_vain)
     return PressureState("", "own limit" if waiting else "calm", 0, numbers, rates)
 
 

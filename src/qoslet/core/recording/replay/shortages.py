@@ -91,7 +91,7 @@ class ShortageReplay:
         assert self._since is not None
         pods = {path: row for path, row in scene.rows.items() if row.row.level == "pod"}
         found = [
-            _candidate(scene, path, effective, self._policy, self._kills, state.vain)
+            _candidate(scene, path, effective, self._policy, self._kills, state.in_vain)
             for path in pods
             if path in scene.samples
         ]
@@ -132,11 +132,11 @@ def _candidate(
     effective: dict[str, EffectiveMemory],
     policy: ReplayPolicy,
     kills: Kills,
-    vain: bool,
+    in_vain: bool,
 ) -> Candidate:
     """A pod by its sample; files that survive it are not recorded and count as freed."""
     row, sample = scene.rows[path], scene.samples[path]
-    charged, freed = charged_and_freed(sample, 0, vain=vain)
+    charged, freed = charged_and_freed(sample, 0, in_vain=in_vain)
     qos = row.row.qos
     return Candidate(
         uid=row.uid,
