@@ -80,6 +80,21 @@ def test_nobody_does_where_the_agent_looks_late(seed: int, ticks: int) -> None:
     assert guarded(mixture(Random(seed)), ticks=ticks).longest <= 2.0
 
 
+@pytest.mark.parametrize("share", [0.3, 0.1, 0.03])
+@pytest.mark.parametrize("seed", range(3))
+def test_who_has_next_to_no_cpu_is_held_up_no_longer_than_others(share: float, seed: int) -> None:
+    """Beside two that compute: the rest of its time is the scheduler's, with and without memory.high."""
+
+    def starved(high: int) -> Throttled:
+        grows = Task("grows", BATCH, 90 * MIB, held=70 * MIB, share=share)
+        tasks = [grows, Task("computes"), Task("computes")]
+        return Throttled(high, 96 * MIB, tasks, Random(seed), anon=70 * MIB)
+
+    held, free = guarded(starved(int(76.8 * MIB))), guarded(starved(1 << 62))
+    assert held.now <= free.now + BOUND
+    assert held.tasks[0].over == free.tasks[0].over
+
+
 def alone(target: float, *others: Task) -> Throttled:
     """A container of 96 MiB with a memory.high of 76.8 MiB."""
     tasks = [Task("grows", MIB, int(target * MIB)), *others]

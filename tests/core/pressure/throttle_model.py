@@ -29,13 +29,14 @@ class Task:
     steps of a MiB count, ``comes`` and goes again, ``names`` makes and removes files, ``streams``
     page cache that is read once, ``reads`` a file of ``most`` again and again, ``faults`` the same by
     page faults, ``pins`` page cache of ``most`` that cannot be taken, as pipes and sockets do, ``computes``. After
-    each batch it waits ``pause`` seconds for a disk."""
+    each batch it waits ``pause`` seconds for a disk. ``share``: of the ticks, in which it has a CPU."""
 
     kind: str
     rate: int = BATCH
     most: int = 0
     held: int = 0
     pause: float = 0.0
+    share: float = 1.0
     asleep_until: float = 0.0
     above: bool = False
     retries: int = _RETRIES
@@ -77,7 +78,8 @@ class Throttled:
         """What all tasks do in one."""
         self.now += TICK
         for task in self.random.sample(self.tasks, len(self.tasks)):
-            if not task.over and self.now >= task.asleep_until:
+            runs = task.share >= 1.0 or self.random.random() < task.share
+            if runs and not task.over and self.now >= task.asleep_until:
                 (self._reclaim if task.above else self._run)(task)
         if any(task.above or task.asleep_until > self.now for task in self.tasks):
             self.waited += TICK

@@ -14,7 +14,8 @@ RUNNING, DONE, FAILED = range(3)
 @dataclass(frozen=True)
 class Watched:
     """A line of ``zoo watch``: times in seconds, ``peak`` in MiB. The gaps are the longest times
-    without a step, by where usage stood: at memory.high below the limit, at memory.max, elsewhere."""
+    without a step, by where usage stood: at memory.high below the limit, at memory.max, elsewhere.
+    ``queued``: how much of the first the load could have run and had no CPU."""
 
     name: str
     count: int
@@ -29,16 +30,18 @@ class Watched:
     max_events: int
     oom_kills: int
     peak: int
+    queued: float = 0.0
 
     @classmethod
     def of(cls, line: str) -> Watched:
         """Reads one line; ValueError if it is none."""
         name, count, state, error, seconds, alive, *rest = line.split()
-        high, limit, other, *numbers = rest
+        high, limit, other, events, hits, kills, peak, *queued = rest
         return cls(
-            name,
-            *(int(count), int(state), int(error), float(seconds), alive == "1"),
-            *(float(high), float(limit), float(other), *map(int, numbers)),  # type: ignore[arg-type]
+            *(name, int(count), int(state), int(error), float(seconds), alive == "1"),
+            *(float(high), float(limit), float(other)),
+            *(int(events), int(hits), int(kills), int(peak)),
+            *map(float, queued),
         )
 
 
@@ -87,11 +90,14 @@ def result(
     outcome = _outcome(seen, ended)
     gaps = [max((getattr(one, key) for one in seen), default=0.0) for key in _GAPS]
     faults = list(_faults(load, outcome, said))
-    if gaps[0] > bound and load.expected != "left alone":
-        faults.append(f"no step for {gaps[0]:.1f} s at memory.high, {bound:g} s at most")
+    held, queued = max(((one.at_high - one.queued, one.queued) for one in seen), default=(0.0, 0.0))
+    if held > bound and load.expected != "left alone":
+        why = f", and {queued:.1f} s without a CPU" if queued >= _QUEUED_SECONDS else ""
+        faults.append(f"no step for {held:.1f} s at memory.high{why}, {bound:g} s at most")
     return Result(scene, load, outcome, gaps[0], gaps[1], gaps[2], said, tuple(faults))
 
 
+_QUEUED_SECONDS = 0.5
 _GAPS = ("at_high", "at_max", "elsewhere")
 
 

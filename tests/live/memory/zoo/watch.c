@@ -1,7 +1,8 @@
 /* Reads the progress of all loads ten times a second until SIGTERM, and writes a line a load:
-   NAME COUNT STATE ERROR SECONDS ALIVE GAP_HIGH GAP_MAX GAP_ELSE HIGH_EVENTS MAX_EVENTS OOM_KILLS PEAK
+   NAME COUNT STATE ERROR SECONDS ALIVE GAP_HIGH GAP_MAX GAP_ELSE HIGH_EVENTS MAX_EVENTS OOM_KILLS PEAK QUEUED
    A gap is a time without a step; it belongs to where usage stood for most of it: at memory.high below
-   the limit, at memory.max, or elsewhere. In seconds and MiB. */
+   the limit, at memory.max, or elsewhere. QUEUED: for how long of the first the load's first thread could
+   have run and had no CPU. In seconds and MiB. */
 #include "zoo.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +20,8 @@ enum place { HIGH, MAX, ELSEWHERE, PLACES };
 struct seen {
     char name[64];
     struct progress *at;
-    uint64_t last, longest[PLACES], ended;
+    uint64_t last, longest[PLACES], ended, queued, queued_high;
+    int pid;
     unsigned samples[PLACES];
     long events[3], peak;
 };
@@ -128,27 +130,54 @@ static void find(const char *folder)
         closedir(all);
 }
 
+/* ns for which the load's first thread waited for a CPU so far. */
+static uint64_t queued(const struct seen *one)
+{
+    char path[64], text[96] = "";
+    unsigned long long ran, waited = 0;
+    int file;
+    snprintf(path, sizeof path, "/proc/%d/schedstat", one->pid);
+    file = open(path, O_RDONLY);
+    if (file >= 0 && read(file, text, sizeof text - 1) > 0)
+        sscanf(text, "%llu %llu", &ran, &waited);
+    if (file >= 0)
+        close(file);
+    return waited;
+}
+
 static void gap(struct seen *one, uint64_t to)
 {
+    uint64_t waited;
     uint64_t length = to > one->last ? to - one->last : 0;
     enum place most = ELSEWHERE;
     int place;
     for (place = 0; place < PLACES; place++)
         if (one->samples[place] > one->samples[most])
             most = place;
-    if (length > one->longest[most])
-        one->longest[most] = length;
+    if (length <= one->longest[most])
+        return;
+    one->longest[most] = length;
+    waited = queued(one);
+    if (most == HIGH && waited > one->queued)
+        one->queued_high = waited - one->queued;
 }
 
 static void look(struct seen *one)
 {
     uint64_t last = one->at->last, at = now();
+    if (one->at->pid && one->at->pid != one->pid) { /* it was begun again */
+        one->pid = one->at->pid;
+        one->last = one->at->first;
+        one->queued = one->ended = 0;
+        memset(one->samples, 0, sizeof one->samples);
+    }
     if (one->ended)
         return;
     events(one);
     if (last != one->last) {
         gap(one, last);
         one->last = last;
+        one->queued = queued(one);
         memset(one->samples, 0, sizeof one->samples);
     }
     if (one->at->state != RUNNING || kill(one->at->pid, 0)) {
@@ -170,7 +199,8 @@ static void report(const char *file)
                 one->at->error, ((one->ended ? one->ended : now()) - one->at->first) / 1e9, !one->ended);
         for (place = 0; place < PLACES; place++)
             fprintf(out, " %.2f", one->longest[place] / 1e9);
-        fprintf(out, " %ld %ld %ld %ld\n", one->events[0], one->events[1], one->events[2], one->peak >> 10);
+        fprintf(out, " %ld %ld %ld %ld", one->events[0], one->events[1], one->events[2], one->peak >> 10);
+        fprintf(out, " %.2f\n", one->queued_high / 1e9);
     }
     if (out)
         fclose(out);
