@@ -84,7 +84,7 @@ static void spool_on(void)
     }
 }
 
-static void beside(size_t amount, size_t count, void (*on)(void))
+static void among(size_t amount, size_t count, void (*on)(void))
 {
     pid_t others[OTHERS];
     size_t one;
@@ -104,27 +104,27 @@ static void beside(size_t amount, size_t count, void (*on)(void))
 
 static void streams(size_t amount, size_t more)
 {
-    beside(amount, more, read_on);
+    among(amount, more, read_on);
 }
 
 static void maps(size_t amount, size_t more)
 {
-    beside(amount, more, map_on);
+    among(amount, more, map_on);
 }
 
 static void backups(size_t amount, size_t more)
 {
-    beside(amount, more, copy_on);
+    among(amount, more, copy_on);
 }
 
 static void begins(size_t amount, size_t more)
 {
-    beside(amount, more, begin_on);
+    among(amount, more, begin_on);
 }
 
 static void spools(size_t amount, size_t more)
 {
-    beside(amount, more, spool_on);
+    among(amount, more, spool_on);
 }
 
 /* copies what it reads once, beside `amount` that it holds, without end */
@@ -189,22 +189,9 @@ static void compiles(size_t amount, size_t more)
 /* the same burst in a cgroup that it makes below its own, as a container that runs containers */
 static void nested(size_t amount, size_t more)
 {
-    char text[1024] = "", folder[1200], file[1300];
-    FILE *own = fopen("/proc/self/cgroup", "r");
-    FILE *procs;
-    char *at;
-    need(own != NULL);
-    need(fread(text, 1, sizeof text - 1, own) > 0);
-    fclose(own);
-    at = strstr(text, "0::");
-    need(at != NULL);
-    at[strcspn(at, "\n")] = 0;
-    snprintf(folder, sizeof folder, "/sys/fs/cgroup%s/inner", at + 3);
-    need(!mkdir(folder, 0755));
-    snprintf(file, sizeof file, "%s/cgroup.procs", folder);
-    procs = fopen(file, "w");
-    need(procs != NULL && fprintf(procs, "%d", (int)getpid()) > 0 && !fclose(procs));
-    touch(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB);
+    make_cgroup("/inner");
+    tell_cgroup("/inner", "cgroup.procs", "0");
+    grow(amount);
     (void)more;
 }
 

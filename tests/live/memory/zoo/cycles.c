@@ -211,35 +211,17 @@ static void direct(size_t amount, size_t more)
     }
 }
 
-static void put(const char *folder, const char *name, const char *text)
-{
-    char path[1400];
-    int file;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    file = open(path, O_WRONLY);
-    need(file >= 0 && write(file, text, strlen(text)) > 0);
-    close(file);
-}
-
 /* grows in a cgroup below its own that counts memory for itself, with a memory.high of `more` if there is one */
 static void nested_memory(size_t amount, size_t more)
 {
-    char text[1024] = "", own[1100], inner[1200], number[32];
-    FILE *groups = fopen("/proc/self/cgroup", "r");
-    char *at;
-    need(groups && fread(text, 1, sizeof text - 1, groups) > 0 && !fclose(groups));
-    at = strstr(text, "0::");
-    need(at != NULL);
-    at[strcspn(at, "\n")] = 0;
-    snprintf(own, sizeof own, "/sys/fs/cgroup%s", at + 3);
-    snprintf(inner, sizeof inner, "%s/inner", own);
-    need(!mkdir(inner, 0755));
-    put(inner, "cgroup.procs", "0");
-    put(own, "cgroup.subtree_control", "+memory");
+    char number[32];
+    make_cgroup("/inner");
+    tell_cgroup("/inner", "cgroup.procs", "0");
+    tell_cgroup("", "cgroup.subtree_control", "+memory");
     snprintf(number, sizeof number, "%zu", more * MIB);
     if (more)
-        put(inner, "memory.high", number);
-    touch(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB);
+        tell_cgroup("/inner", "memory.high", number);
+    grow(amount);
 }
 
 /* goes through a file in a memory volume without end: swaps where it may */

@@ -20,10 +20,13 @@ from typing import Any
 
 from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
-from tests.live.memory.zoo.judge import RUNNING, Result, Watched, result
+from tests.live.memory.zoo.judge import RUNNING, Result, Watched, decisions, ends_of, result
 from tests.live.memory.zoo.load import ENDING, Load
 from tests.live.memory.zoo.loads import SCENES, Scene
+from tests.live.memory.zoo.meddle import MEDDLING
+from tests.live.memory.zoo.outside import HUGE_PAGES, outside
 from tests.live.memory.zoo.pods import manifest
+from tests.live.memory.zoo.rootfs import IMAGE, rootfs
 
 ROOT = os.environ.get("QOSLET_ZOO_ROOT", "/qosletzoo")
 PROGRESS = struct.Struct("=4Q3i")
@@ -34,7 +37,6 @@ WATCHED_SECONDS = 25.0
 GUEST = "QOSLET_SYSTEM" in os.environ
 """Whether this machine is a guest: elsewhere nothing is made short of memory, swap or huge pages."""
 CGROUPS = Path("/sys/fs/cgroup")
-HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 LEFT_MIB = 96
 """Of memory that one scene may leave in use: what an interpreter and the kernel keep."""
 RESTS = Path("/scratch")
@@ -61,6 +63,7 @@ class Stage:
         self.progress = Path(tempfile.mkdtemp(dir="/run", prefix="zoo-"))
         self.log = (folder / "agent.log").open("w")
         self.unheld: set[str] = set()
+        self.image = IMAGE if scene.runtime else ""
         self.agent = self.begin(scene.guard)
         self.watcher = subprocess.Popen([program, "watch", self.progress, folder / "watched"])
 
@@ -71,6 +74,10 @@ class Stage:
         """A new agent."""
         words = ["run", str(self.manifests), "--keep", "--guard", guard, "--log-format", "json"]
         words += ["--cgroup-driver", self.scene.driver, *self.scene.options]
+        if self.image:
+            root = rootfs(self.program, self.folder)
+            words += ["--with", self.scene.runtime, "--rootfs", f"{IMAGE}={root}"]
+            words += ["--storage", str(self.folder / "storage")]
         return subprocess.Popen(self.command(*words), stdout=self.log, stderr=self.log)
 
     def states(self) -> dict[str, Any]:
@@ -83,25 +90,24 @@ class Stage:
     def put(self, loads: Sequence[Load]) -> None:
         """Begin pods, and wait until each container counts steps."""
         for load in loads:
-            self._write(load)
+            self.write(load)
         names = [name for load in loads for name in parts_of(load)]
         until(lambda: all((self.progress / name).exists() for name in names), STARTING_SECONDS)
         if loads and self.scene.disk:
             swaps.slow_disk(ROOT, self.scene.disk)
 
-    def _write(self, load: Load) -> None:
+    def write(self, load: Load) -> None:
         """The manifest of a load, put in its place as a whole."""
         hidden = self.manifests / f".{load.name}.json"
-        hidden.write_text(manifest(load, str(self.program), str(self.progress)))
+        hidden.write_text(manifest(load, str(self.program), str(self.progress), self.image))
         hidden.rename(self.manifests / f"{load.name}.json")
 
     def change(self, loads: Sequence[Load]) -> None:
         """What is to happen to loads, or to the agent, while they run."""
         if any(load.resized for load in loads):
-            time.sleep(2.0)
-            for load in loads:
-                if load.resized:
-                    self._write(replace(load, limit=load.resized))
+            MEDDLING["resizes"](self, loads)
+        if self.scene.meddled:
+            MEDDLING[self.scene.meddled](self, loads)
         for seconds in self.scene.killed_after:
             time.sleep(seconds)
             self.agent.kill()
@@ -122,12 +128,10 @@ class Stage:
     def _is_unheld(self, load: Load) -> bool:
         """Whether a container runs without the memory.high of its plan, and the agent does not know."""
         values = {}
-        for name in parts_of(load):
-            group = self._group(name)
+        for group in self.groups(load):
             with suppress(OSError):
-                if group:
-                    value = (group / "memory.high").read_text().strip()
-                    values[f"/{group.relative_to(CGROUPS)}"] = value
+                value = (group / "memory.high").read_text().strip()
+                values[f"/{group.relative_to(CGROUPS)}"] = value
         held = self.states().get("memory", {}).get("guard", {}).get("overrides", ())
         return "max" in [v for at, v in values.items() if at not in {one["cgroup"] for one in held}]
 
@@ -157,8 +161,13 @@ class Stage:
         """Remove pods, and wait until nothing of them is left."""
         for load in loads:
             (self.manifests / f"{load.name}.json").unlink()
-        groups = [self._group(name) for load in loads for name in parts_of(load)]
-        until(lambda: not any(group and group.exists() for group in groups), 60)
+        groups = [group for load in loads for group in self.groups(load)]
+        until(lambda: not any(group.exists() for group in groups), 60)
+
+    def groups(self, load: Load) -> list[Path]:
+        """The cgroups in which a load counts, or counted."""
+        found = [self._group(name) for name in parts_of(load)]
+        return [group for group in found if group is not None]
 
     def _group(self, name: str) -> Path | None:
         """The cgroup in which a load counts, or counted."""
@@ -231,34 +240,6 @@ def play(scene: Scene, program: Path, folder: Path) -> Iterator[Result]:
             # what the kernel does by itself is there to compare with
             acts = "act" in (scene.guard, scene.then)
             yield row if acts else replace(row, faults=())
-
-
-def ends_of(document: dict[str, Any], pod: str) -> dict[str, str]:
-    """How each ended container of a pod ended, in the words of ``qoslet ps``."""
-    ended = {}
-    for item in document.get("items", ()):
-        if item["name"] == pod:
-            for one in item["containers"]:
-                if not one["running"]:
-                    reason = "Evicted" if item["reason"] == "Evicted" else one["exitReason"]
-                    ended[one["name"]] = reason or item["status"]
-    return ended
-
-
-def decisions(document: dict[str, Any], pod: str) -> list[str]:
-    """What the guard and memory pressure decided about a pod."""
-    memory = document.get("memory") or {}
-    found = [
-        str(one["answer"])
-        for one in memory.get("guard", {}).get("decisions", ())
-        if (one["pod"] or "").rpartition("/")[2] == pod and one["answer"] != "none"
-    ]
-    found += [
-        str(one["verdict"])
-        for one in memory.get("pressure", {}).get("decisions", ())
-        if (one["pod"] or "").rpartition("/")[2] == pod and one["verdict"] != "none"
-    ]
-    return found
 
 
 @contextmanager
@@ -360,7 +341,7 @@ def main() -> int:
 
 def _played(scene: Scene, program: Path, place: Path, out: Path) -> int:
     """Play a scene once; how many of its rows have faults."""
-    with swaps.swap(*scene.swap):
+    with swaps.swap(*scene.swap), outside(*scene.outside, program):
         rows = list(play(scene, program, place))
     with out.open("a") as file:
         for row in rows:

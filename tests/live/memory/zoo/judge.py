@@ -132,3 +132,31 @@ def _faults(load: Load, outcome: str, answers: tuple[str, ...]) -> Iterable[str]
         yield f"{outcome}, expected: {load.expected}"
     if answers and load.expected in ("untouched", "left alone"):
         yield f"decided: {', '.join(answers)}"
+
+
+def ends_of(document: dict[str, Any], pod: str) -> dict[str, str]:
+    """How each ended container of a pod ended, in the words of ``qoslet ps``."""
+    ended = {}
+    for item in document.get("items", ()):
+        if item["name"] == pod:
+            for one in item["containers"]:
+                if not one["running"]:
+                    reason = "Evicted" if item["reason"] == "Evicted" else one["exitReason"]
+                    ended[one["name"]] = reason or item["status"]
+    return ended
+
+
+def decisions(document: dict[str, Any], pod: str) -> list[str]:
+    """What the guard and memory pressure decided about a pod."""
+    memory = document.get("memory") or {}
+    found = [
+        str(one["answer"])
+        for one in memory.get("guard", {}).get("decisions", ())
+        if (one["pod"] or "").rpartition("/")[2] == pod and one["answer"] != "none"
+    ]
+    found += [
+        str(one["verdict"])
+        for one in memory.get("pressure", {}).get("decisions", ())
+        if (one["pod"] or "").rpartition("/")[2] == pod and one["verdict"] != "none"
+    ]
+    return found

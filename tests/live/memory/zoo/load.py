@@ -25,7 +25,8 @@ class Load:
     annotations; ``volume``: a memory volume at /scratch; ``containers`` run the same words each.
     ``cpu`` is the CPU limit of each, ``resized`` its memory limit from two seconds after the start. The last
     container runs ``sibling`` instead, if there is one. ``restarts``: what ends is begun again. ``first``: whether
-    the first container is an init container, or one that stays beside the others."""
+    the first container is an init container, or one that stays beside the others. ``as_one``: the kernel kills
+    all processes of a container at once."""
 
     name: str
     words: tuple[str | int, ...]
@@ -44,6 +45,7 @@ class Load:
     priority: int = 0
     restarts: bool = False
     first: Literal["", "init", "sidecar"] = ""
+    as_one: bool = False
 
     @property
     def quality(self) -> str:

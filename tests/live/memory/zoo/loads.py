@@ -7,7 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.live.memory.zoo.load import CROWDED_SECONDS, STALLED_SECONDS, Load, hog
-from tests.live.memory.zoo.programs import DISKS, HIDDEN, OBJECTS, SERVERS, TRICKS
+from tests.live.memory.zoo.programs import (
+    BESIDE,
+    COMPANY,
+    COMPUTING,
+    CYCLES,
+    DISKS,
+    HELD,
+    HIDDEN,
+    KEPT,
+    OBJECTS,
+    SERVERS,
+    SLOW_DISK,
+    SLOW_WRITES,
+    TRICKS,
+    TURNS,
+)
 
 ANONYMOUS: Final = (
     Load("burst", ("burst", 90), "finishes"),
@@ -112,46 +127,9 @@ PINNED: Final = (
     Load("io-uring-buffers", ("registered", 30, 60), "finishes", capable=True),
     Load("open-files", ("open-files", 30, 10), "ends", limit=24),
 )
-COMPANY: Final = (
-    Load("grows-beside-streams", ("streams", 85, 2), "finishes"),
-    Load("grows-beside-stream", ("streams", 85, 1), "finishes"),
-    Load("grows-beside-maps", ("maps", 85, 2), "finishes"),
-    Load("grows-beside-backups", ("backups", 85, 2), "finishes"),
-    Load("grows-beside-programs", ("begins", 85, 2), "finishes"),
-    Load("grows-beside-spool", ("spools", 85, 2), "finishes"),
-    Load("backup-beside-50", ("backup", 50), "untouched"),
-    Load("database", ("database", 40, 100), "untouched"),
-    Load("build", ("compiles", 16, 3), "untouched"),
-    Load("nested", ("nested", 90), "finishes"),
-    Load("leaves-by-itself", ("leaves", 90, 1800), "finishes"),
-    Load("tiny-8", ("burst", 7), "finishes", limit=8, request=4),
-    Load("tiny-24", ("burst", 23), "finishes", limit=24, request=4),
-    Load("starved-1ms", ("burst", 20), "finishes", limit=24, request=4, cpu="10m"),
-    Load("resized-down", ("slow", 72, 120), "finishes", limit=128, resized=80),
-)
-CYCLES: Final = (
-    Load("collected-heap", ("collected", 90, 5), "finishes"),
-    Load("sawtooth", ("sawtooth", 74, 6), "goes on"),
-    Load("prefork", ("prefork", 60, 8), "goes on"),
-    Load("behind-a-mutex", ("serial", 90, 12), "finishes"),
-    Load("userfault", ("userfault", 90), "finishes"),
-    Load("mergeable", ("mergeable", 90), "finishes"),
-    Load("signals", ("signals", 90), "finishes"),
-    Load("fsync-storm", ("fsyncs", 60, 8), "untouched"),
-    Load("grows-beside-fsyncs", ("fsyncs-beside", 85, 4), "finishes"),
-    Load("direct-reader", ("direct", 85, 60), "goes on"),
-    Load("nested-memory", ("nested-memory", 90), "finishes"),
-    Load("own-high", ("nested-memory", 60, 40), "left alone"),
-)
-HELD: Final = (
-    Load("bpf-maps", ("bpf-maps", 90), "ends", capable=True),
-    Load("inotify", ("watches", 12, 10), "ends", limit=24),
-    Load("zombies", ("zombies", 1200), "ends", limit=24),
-    Load("locks", ("locks", 200, 20), "ends", limit=24),
-)
 PLAIN: Final = (
     *(*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL),
-    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS),
+    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS, *TURNS, *KEPT),
 )
 """Loads that any variant is tried with, four at a time."""
 TEN: Final = tuple(
@@ -168,29 +146,6 @@ KILLED_AFTER: Final = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LATE_SECONDS: Final = 25.0
 """Seconds for which nobody decides about stalls."""
 
-BESIDE: Final = (
-    Load("stall-beside", ("settle", 88, 8), "finishes"),
-    Load("still-beside-stall", ("quiet", 40), "untouched"),
-    Load("reader-beside-stall", ("reader", 150), "untouched"),
-    Load("opted-out-beside-stall", ("burst", 90), "left alone", guard="off"),
-    Load("fork-bomb-beside-stall", ("forks", 256, 400), "killed"),
-)
-"""A stall, and who must not suffer from it or hold up its answer."""
-
-SLOW_DISK: Final = (
-    Load("slow-database", ("database", 40, 100), "untouched"),
-    Load("slow-database-at-max", ("database", 92, 100), "untouched", high="max"),
-    Load("grows-on-slow-disk", ("mixture", 20, 85), "finishes"),
-)
-"""Tasks that wait for a disk: the kernel counts that as waiting for memory where pages come back."""
-SLOW_WRITES: Final = (
-    Load("slow-writer", ("writer", 150), "untouched"),
-    # how long one waits for the disk is the disk's
-    Load("slow-fsyncs", ("fsyncs", 60, 8), "left alone"),
-    Load("grows-beside-slow-writes", ("fsyncs-beside", 85, 4), "finishes"),
-)
-"""Dirty pages that leave memory no faster than the disk takes them."""
-
 # Among the neighbours of a hog.
 QUIET: Final = (
     Load("quiet-big", ("quiet", 120), "untouched", limit=0, request=0),
@@ -206,7 +161,8 @@ class Scene:
     all the time. ``swap``: its kind as of ``swaps.swap``, and MiB. ``disk``: a limit of ``io.max`` for
     all pods together on the root's disk; empty: as it is. ``killed_after``: seconds after which the
     agent is killed and begun again, each from the time before, with the guard as ``then`` says. ``stopped``:
-    seconds for which the agent is, from one second after the start."""
+    seconds for which the agent is, from one second after the start. ``meddled``: what somebody does to the
+    loads, as of ``MEDDLING``. ``outside``: what no pod holds, as of ``outside``, and MiB. ``runtime``: of OCI; processes without."""
 
     name: str
     loads: tuple[Load, ...]
@@ -222,6 +178,9 @@ class Scene:
     killed_after: tuple[float, ...] = ()
     then: str = ""
     stopped: float = 0.0
+    meddled: str = ""
+    outside: tuple[str, int] = ("", 0)
+    runtime: str = ""
 
     def only(self, names: Sequence[str]) -> Scene:
         """The same with some of its loads."""
@@ -249,6 +208,7 @@ HOGS: Final = {
     "anonymous": hog("hog-anonymous", "hog", 1500),
     "Burstable above its request": hog("hog-burstable", "hog", 1500, request=32),
 }
+SMALL_HOG: Final = hog("hog-small", "hog", 700)
 AGAIN: Final = (
     Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),
     Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
@@ -301,6 +261,12 @@ SCENES: Final = (
     _plain("1.27", PLAIN[1::4], SYSTEMD),
     _plain("1.36", PLAIN[2::4]),
     _plain("1.36", PLAIN[3::4], SYSTEMD),
+    *(
+        Scene(
+            f"qoslet 0.8, {runtime}", PLAIN[at::4], FORMS["qoslet 0.8"], at_once=4, runtime=runtime
+        )
+        for at, runtime in enumerate(("runc", "crun"))
+    ),
     Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=90, guard="off"),
     Scene(
         "node, file in pipes, guard off",
@@ -357,6 +323,25 @@ SCENES: Final = (
         at_once=6,
         bound=LATE_SECONDS + CROWDED_SECONDS,
         stopped=LATE_SECONDS,
+    ),
+    Scene("agent stopped for 5 s", STALLS, FORMS["1.22"], at_once=4, bound=14.0, stopped=5.0),
+    *(
+        Scene(f"meddled, {name}", loads, FORMS["1.22"], at_once=4, bound=bound, meddled=name)
+        for name, bound, loads in (
+            ("limits", STALLED_SECONDS, STALLS),
+            ("other writer", 9.0, STALLS),
+            ("pauses", 6.0, STALLS),
+            ("ends", CROWDED_SECONDS, STALLS[:3]),
+            ("permits", 8.0, tuple(replace(one, guard="observe") for one in STALLS)),
+        )
+    ),
+    Scene("beside computing pods", COMPUTING, FORMS["1.22"], at_once=3, seconds=120),
+    *(
+        Scene(f"node, {kind} outside", (SMALL_HOG,), NODE, QUIET, seconds=90, outside=(kind, mib))
+        for kind, mib in (
+            *(("process", 900), ("huge pages", 900), ("tmpfs", 900)),
+            ("zram", 600),
+        )
     ),
     *(Scene(f"node, {name}", (one,), NODE, QUIET, seconds=90) for name, one in HOGS.items()),
     *(Scene(f"node, {name}", (one,), NODE, QUIET, seconds=240) for name, one in HIDDEN.items()),

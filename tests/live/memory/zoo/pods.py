@@ -7,13 +7,15 @@ from typing import Any
 
 from tests.live.memory.zoo.load import Load
 
-CAPABLE = {"add": ["IPC_LOCK", "SYS_RESOURCE", "NET_ADMIN", "BPF"]}
-"""For locked memory, pipes and sockets beyond a user's share, and maps of BPF."""
+CAPABLE = {"add": ["IPC_LOCK", "SYS_RESOURCE", "NET_ADMIN", "BPF", "NET_RAW", "SYS_NICE"]}
+"""For locked memory, pipes and sockets beyond a user's share, maps of BPF, packets, real-time processes."""
 
 
-def manifest(load: Load, program: str, progress: str) -> str:
-    """A pod whose UID is its name; each container counts its steps in ``progress/POD.CONTAINER``."""
+def manifest(load: Load, program: str, progress: str, image: str = "") -> str:
+    """A pod whose UID is its name; each container counts its steps in ``progress/POD.CONTAINER``. With an
+    image its containers see the machine's processes and cgroups, as a process does."""
     notes = {"qoslet.dev/memory-high": load.high, "qoslet.dev/guard": load.guard}
+    notes["qoslet.dev/memory-oom-group"] = "true" if load.as_one else ""
     spec: dict[str, Any] = {
         "restartPolicy": "Always" if load.restarts else "Never",
         "terminationGracePeriodSeconds": 1,
@@ -35,6 +37,15 @@ def manifest(load: Load, program: str, progress: str) -> str:
         }
     if load.volume:
         spec["volumes"] = [{"name": "scratch", "emptyDir": {"medium": "Memory"}}]
+    if image:
+        spec["hostPID"] = True
+        mounts = spec.setdefault("volumes", [])
+        mounts += [{"name": name, "hostPath": {"path": path}} for name, path in _shared(progress)]
+        for one in (*spec["containers"], *spec.get("initContainers", ())):
+            one["image"], one["securityContext"] = image, {"privileged": True}
+            one.setdefault("volumeMounts", []).extend(
+                {"name": name, "mountPath": path} for name, path in _shared(progress)
+            )
     metadata = {
         "name": load.name,
         "uid": load.name,
@@ -42,6 +53,11 @@ def manifest(load: Load, program: str, progress: str) -> str:
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     return json.dumps(pod)
+
+
+def _shared(progress: str) -> tuple[tuple[str, str], ...]:
+    """What containers of an image have of the machine: where they count, and where files are."""
+    return ("progress", progress), ("disk", "/var/tmp")
 
 
 def _container(load: Load, name: str, program: str, progress: str) -> dict[str, Any]:

@@ -6,6 +6,43 @@ from typing import Final
 
 from tests.live.memory.zoo.load import Load, hog
 
+COMPANY: Final = (
+    Load("grows-beside-streams", ("streams", 85, 2), "finishes"),
+    Load("grows-beside-stream", ("streams", 85, 1), "finishes"),
+    Load("grows-beside-maps", ("maps", 85, 2), "finishes"),
+    Load("grows-beside-backups", ("backups", 85, 2), "finishes"),
+    Load("grows-beside-programs", ("begins", 85, 2), "finishes"),
+    Load("grows-beside-spool", ("spools", 85, 2), "finishes"),
+    Load("backup-beside-50", ("backup", 50), "untouched"),
+    Load("database", ("database", 40, 100), "untouched"),
+    Load("build", ("compiles", 16, 3), "untouched"),
+    Load("nested", ("nested", 90), "finishes"),
+    Load("leaves-by-itself", ("leaves", 90, 1800), "finishes"),
+    Load("tiny-8", ("burst", 7), "finishes", limit=8, request=4),
+    Load("tiny-24", ("burst", 23), "finishes", limit=24, request=4),
+    Load("starved-1ms", ("burst", 20), "finishes", limit=24, request=4, cpu="10m"),
+    Load("resized-down", ("slow", 72, 120), "finishes", limit=128, resized=80),
+)
+CYCLES: Final = (
+    Load("collected-heap", ("collected", 90, 5), "finishes"),
+    Load("sawtooth", ("sawtooth", 74, 6), "goes on"),
+    Load("prefork", ("prefork", 60, 8), "goes on"),
+    Load("behind-a-mutex", ("serial", 90, 12), "finishes"),
+    Load("userfault", ("userfault", 90), "finishes"),
+    Load("mergeable", ("mergeable", 90), "finishes"),
+    Load("signals", ("signals", 90), "finishes"),
+    Load("fsync-storm", ("fsyncs", 60, 8), "untouched"),
+    Load("grows-beside-fsyncs", ("fsyncs-beside", 85, 4), "finishes"),
+    Load("direct-reader", ("direct", 85, 60), "goes on"),
+    Load("nested-memory", ("nested-memory", 90), "finishes"),
+    Load("own-high", ("nested-memory", 60, 40), "left alone"),
+)
+HELD: Final = (
+    Load("bpf-maps", ("bpf-maps", 90), "ends", capable=True),
+    Load("inotify", ("watches", 12, 10), "ends", limit=24),
+    Load("zombies", ("zombies", 1200), "ends", limit=24),
+    Load("locks", ("locks", 200, 20), "ends", limit=24),
+)
 SERVERS: Final = (
     Load("marking-threads", ("marked", 90, 4), "finishes"),
     Load("scavenger", ("scavenged", 60, 28), "goes on"),
@@ -93,9 +130,78 @@ TRICKS: Final = (
     Load("writer-5-percent", ("writer", 60), "left alone", limit=48, cpu="50m"),
 )
 """What hides memory from whoever counts it, takes it in one call, or has next to no CPU."""
+TURNS: Final = (
+    Load("pauses", ("pauses", 70, 6), "finishes"),
+    Load("beats", ("beats", 70, 20), "finishes"),
+    Load("stop-and-go", ("stop-and-go", 88, 300), "finishes"),
+    Load("hundred-threads", ("thread-maps", 86, 100), "finishes"),
+    Load("copying-collector", ("copying", 44, 500), "goes on"),
+    Load("core-dumps", ("dumps", 60), "goes on"),
+    Load(
+        "written-by-sibling",
+        ("written", 88),
+        "finishes",
+        volume=True,
+        containers=2,
+        sibling=("writes-there", 88),
+    ),
+    Load("service-manager", ("manager", 88, 11), "finishes"),
+    Load("wanders", ("wanders", 70, 16), "finishes"),
+    Load("direct-writer", ("direct-writer", 85, 60), "goes on"),
+    Load("dd", ("blocks", 40, 44), "goes on"),
+    Load("beside-real-time", ("beside-fifo", 40), "finishes", limit=48, capable=True),
+    Load("beside-execs", ("stormed", 85, 2), "finishes"),
+    Load("as-one", ("many", 120, 4), "killed", as_one=True),
+    Load("own-file-server", ("served", 60, 100), "goes on", volume=True),
+    Load("restarts-at-limit", ("burst", 110), "killed", restarts=True),
+)
+KEPT: Final = (
+    Load("descriptor-tables", ("descriptor-tables", 24, 10), "ends", limit=48),
+    Load("many-groups", ("many-groups", 100, 10), "ends", limit=48),
+    Load("seccomp-filters", ("filters", 60, 10), "ends", limit=48),
+    Load("sysv-messages", ("messages", 60, 28), "ends"),
+    Load("sysv-semaphores", ("semaphores", 60, 28), "ends"),
+    Load("mounts", ("mounts", 5, 18), "ends", limit=24),
+    Load("network-namespaces", ("networks", 30, 10), "ends", limit=24),
+    Load("terminals", ("terminals", 600, 10), "ends", limit=24),
+    Load("packet-rings", ("packet-rings", 60, 28), "ends", capable=True),
+    Load("datagrams", ("datagrams", 60, 60), "ends", capable=True),
+    Load("inotify-events", ("events", 40, 10), "ends", limit=24),
+)
+"""What the kernel keeps for many processes, and what nobody takes out of it."""
 HIDDEN: Final = {
     "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
     "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),
     "fleeting": Load("hog-fleeting", ("fleeting-hog", 1500, 1200), "evicted", limit=0, request=0),
 }
 """What the kernel counts as page cache, and cannot take back; and what is gone when somebody looks."""
+
+BESIDE: Final = (
+    Load("stall-beside", ("settle", 88, 8), "finishes"),
+    Load("still-beside-stall", ("quiet", 40), "untouched"),
+    Load("reader-beside-stall", ("reader", 150), "untouched"),
+    Load("opted-out-beside-stall", ("burst", 90), "left alone", guard="off"),
+    Load("fork-bomb-beside-stall", ("forks", 256, 400), "killed"),
+)
+"""A stall, and who must not suffer from it or hold up its answer."""
+
+COMPUTING: Final = (
+    Load("computes", ("spins", 0, 4), "untouched", cpu="2000m"),
+    Load("light-beside-computing", ("burst", 29), "finishes", limit=32),
+    Load("light-settles-beside-computing", ("settle", 14, 3), "finishes", limit=16, request=4),
+)
+"""Those who have next to no CPU beside a pod that has all of it."""
+
+SLOW_DISK: Final = (
+    Load("slow-database", ("database", 40, 100), "untouched"),
+    Load("slow-database-at-max", ("database", 92, 100), "untouched", high="max"),
+    Load("grows-on-slow-disk", ("mixture", 20, 85), "finishes"),
+)
+"""Tasks that wait for a disk: the kernel counts that as waiting for memory where pages come back."""
+SLOW_WRITES: Final = (
+    Load("slow-writer", ("writer", 150), "untouched"),
+    # how long one waits for the disk is the disk's
+    Load("slow-fsyncs", ("fsyncs", 60, 8), "left alone"),
+    Load("grows-beside-slow-writes", ("fsyncs-beside", 85, 4), "finishes"),
+)
+"""Dirty pages that leave memory no faster than the disk takes them."""

@@ -321,37 +321,20 @@ static void fed(size_t amount, size_t more)
     (void)more;
 }
 
-static void tell(const char *folder, const char *name, const char *text)
-{
-    char path[1400];
-    FILE *file;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    file = fopen(path, "w");
-    need(file && fputs(text, file) >= 0 && !fclose(file));
-}
-
 /* a cgroup below its own, whose process grows and which is killed as a whole after `more` ms */
 static void killed_inside(size_t amount, size_t more)
 {
-    char text[1024] = "", inner[1200];
-    FILE *own = fopen("/proc/self/cgroup", "r");
     pid_t child;
-    char *at;
-    need(own && fread(text, 1, sizeof text - 1, own) > 0 && !fclose(own));
-    at = strstr(text, "0::");
-    need(at != NULL);
-    at[strcspn(at, "\n")] = 0;
-    snprintf(inner, sizeof inner, "/sys/fs/cgroup%s/inner", at + 3);
-    need(!mkdir(inner, 0755));
+    make_cgroup("/inner");
     child = fork();
     need(child >= 0);
     if (!child) {
-        tell(inner, "cgroup.procs", "0");
+        tell_cgroup("/inner", "cgroup.procs", "0");
         touch(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB);
         _exit(0);
     }
     nap(more);
-    tell(inner, "cgroup.kill", "1");
+    tell_cgroup("/inner", "cgroup.kill", "1");
     need(waitpid(child, NULL, 0) == child);
     step();
 }

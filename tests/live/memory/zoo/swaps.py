@@ -37,13 +37,24 @@ def swap(kind: str, amount: int) -> Iterator[None]:
         subprocess.run(["swapoff", device], check=True)
         FILE.unlink(missing_ok=True)
         if kind == "zram":
-            Path("/sys/block/zram0/reset").write_text("1")
+            _reset()
+
+
+@contextmanager
+def zram(amount: int) -> Iterator[Path]:
+    """A device in memory of so many MiB."""
+    yield _zram(amount)
+    _reset()
 
 
 def _zram(amount: int) -> Path:
     subprocess.run(["modprobe", "zram"], check=True)
     Path("/sys/block/zram0/disksize").write_text(f"{amount}M")
     return Path("/dev/zram0")
+
+
+def _reset() -> None:
+    Path("/sys/block/zram0/reset").write_text("1")
 
 
 def _file(amount: int) -> Path:

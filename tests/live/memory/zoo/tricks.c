@@ -25,28 +25,12 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static void grow(size_t amount)
-{
-    touch(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB);
-}
-
 static void forever(void)
 {
     for (;;) {
         step();
         nap(200);
     }
-}
-
-static pid_t beside(void (*on)(size_t amount), size_t amount)
-{
-    pid_t child = fork();
-    need(child >= 0);
-    if (!child) {
-        on(amount);
-        _exit(1);
-    }
-    return child;
 }
 
 static int holes(size_t mib)
@@ -249,39 +233,9 @@ static void traced(size_t amount, size_t more)
     (void)more;
 }
 
-static char own[1100];
-
-static void put(const char *group, const char *name, const char *text)
-{
-    char path[1400];
-    int file;
-    snprintf(path, sizeof path, "%s%s/%s", own, group, name);
-    file = open(path, O_WRONLY);
-    need(file >= 0 && write(file, text, strlen(text)) > 0);
-    close(file);
-}
-
-static void make(const char *group)
-{
-    char path[1300];
-    snprintf(path, sizeof path, "%s%s", own, group);
-    need(!mkdir(path, 0755));
-}
-
-static void find_own(void)
-{
-    char text[1024] = "", *at;
-    FILE *groups = fopen("/proc/self/cgroup", "r");
-    need(groups && fread(text, 1, sizeof text - 1, groups) > 0 && !fclose(groups));
-    at = strstr(text, "0::");
-    need(at != NULL);
-    at[strcspn(at, "\n")] = 0;
-    snprintf(own, sizeof own, "/sys/fs/cgroup%s", at + 3);
-}
-
 static void keep(size_t amount)
 {
-    put("/inner", "cgroup.procs", "0");
+    tell_cgroup("/inner", "cgroup.procs", "0");
     grow(amount);
     nap(600000);
 }
@@ -290,11 +244,10 @@ static void keep(size_t amount)
 static void beside_frozen(size_t amount, size_t more)
 {
     pid_t child;
-    find_own();
-    make("/inner");
+    make_cgroup("/inner");
     child = beside(keep, more);
     nap(2000);
-    put("/inner", "cgroup.freeze", "1");
+    tell_cgroup("/inner", "cgroup.freeze", "1");
     grow(amount);
     kill(child, SIGKILL);
 }
@@ -303,16 +256,15 @@ static void beside_frozen(size_t amount, size_t more)
 static void beside_protected(size_t amount, size_t more)
 {
     char least[32];
-    find_own();
-    make("/kept");
-    make("/rest");
-    put("/rest", "cgroup.procs", "0");
-    put("", "cgroup.subtree_control", "+memory");
+    make_cgroup("/kept");
+    make_cgroup("/rest");
+    tell_cgroup("/rest", "cgroup.procs", "0");
+    tell_cgroup("", "cgroup.subtree_control", "+memory");
     snprintf(least, sizeof least, "%zu", more * MIB);
-    put("/kept", "memory.min", least);
-    put("/kept", "cgroup.procs", "0");
+    tell_cgroup("/kept", "memory.min", least);
+    tell_cgroup("/kept", "cgroup.procs", "0");
     disk_file(more);
-    put("/rest", "cgroup.procs", "0");
+    tell_cgroup("/rest", "cgroup.procs", "0");
     grow(amount);
 }
 

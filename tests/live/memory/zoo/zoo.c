@@ -2,11 +2,13 @@
 #include "zoo.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +16,7 @@
 char block[1 << 20];
 static struct progress *mine;
 static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel,
-                                            cycles, held, servers, disks, objects, tricks};
+                                            cycles, held, servers, disks, objects, tricks, turns, kept, servers_inside};
 
 uint64_t now(void)
 {
@@ -66,6 +68,11 @@ void touch(char *pages, size_t bytes)
     }
 }
 
+void grow(size_t amount)
+{
+    touch(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB);
+}
+
 void work(char *pages, size_t bytes, unsigned seconds)
 {
     uint64_t end = now() + (uint64_t)seconds * 1000000000;
@@ -98,6 +105,50 @@ void children(unsigned count, void (*part)(size_t amount), size_t amount)
     }
     while (wait(NULL) > 0)
         step();
+}
+
+pid_t beside(void (*on)(size_t amount), size_t amount)
+{
+    pid_t child = fork();
+    need(child >= 0);
+    if (!child) {
+        on(amount);
+        _exit(1);
+    }
+    return child;
+}
+
+void make_cgroup(const char *group)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s%s", mine->cgroup, group);
+    need(!mkdir(path, 0755));
+}
+
+void tell_cgroup(const char *group, const char *name, const char *text)
+{
+    char path[1300];
+    int file;
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s%s/%s", mine->cgroup, group, name);
+    file = open(path, O_WRONLY);
+    need(file >= 0 && write(file, text, strlen(text)) > 0 && !close(file));
+}
+
+int alone(int flags)
+{
+    static const char *const words[][2] = {{"uid_map", "0 0 1"}, {"setgroups", "deny"}, {"gid_map", "0 0 1"}};
+    size_t one;
+    if (unshare(CLONE_NEWUSER | flags))
+        return 0;
+    for (one = 0; one < 3; one++) {
+        char name[64];
+        int file;
+        snprintf(name, sizeof name, "/proc/self/%s", words[one][0]);
+        file = open(name, O_WRONLY);
+        if (file < 0 || write(file, words[one][1], strlen(words[one][1])) < 0 || close(file))
+            return 0;
+    }
+    return 1;
 }
 
 int disk_file(size_t mib)

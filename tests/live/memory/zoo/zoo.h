@@ -26,7 +26,7 @@ struct load {
 };
 
 extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[], cycles[], held[],
-    servers[], disks[], objects[], tricks[];
+    servers[], disks[], objects[], tricks[], turns[], kept[], servers_inside[];
 
 /* What all loads read into and write from: with a block of its own for each, the program would be large
    enough for a huge page, which counts against the limit of loads that fit it narrowly. */
@@ -40,11 +40,20 @@ void need(int worked);
 void *anonymous_pages(size_t bytes, int flags);
 /* Writes to each page, a step a MiB. */
 void touch(char *pages, size_t bytes);
+/* Writes to so many MiB of its own. */
+void grow(size_t amount);
 /* The same again and again for so many seconds. */
 void work(char *pages, size_t bytes, unsigned seconds);
 void fill_file(int file, size_t bytes);
 /* Runs `part` in so many children and waits for them. */
 void children(unsigned count, void (*part)(size_t amount), size_t amount);
+/* A child that does something else meanwhile, until it is killed. */
+pid_t beside(void (*on)(size_t amount), size_t amount);
+/* Makes a cgroup below the load's own ("/NAME"), and writes to a file of it, or of its own (""). */
+void make_cgroup(const char *group);
+void tell_cgroup(const char *group, const char *file, const char *text);
+/* Puts the process into a user namespace in which it is root, and into others; whether that is allowed. */
+int alone(int flags);
 /* A file on the root's disk of so many MiB, and one in the working folder (a memory volume). */
 int disk_file(size_t mib);
 int watch(const char *folder, const char *report);
