@@ -256,6 +256,18 @@ def test_a_policy_that_names_nothing_gives_everything_back() -> None:
     assert world.plugin.created(world.container("a", 1)) == {}
 
 
+def test_the_loop_goes_before_others_while_a_runtime_may_wait_for_it() -> None:
+    world = World("a")
+    world.loop.turn()
+    assert world.hurries == [True]
+    world.link.is_connected = world.link.is_there = False
+    world.loop.turn()
+    assert world.hurries == [True, False]
+    world.link.is_there = True
+    world.loop.run(Once(1))
+    assert world.hurries[2:] == [True, False], "what is given back then keeps nobody waiting"
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_the_end_gives_values_back_unless_they_are_kept(keep: bool) -> None:
     world = World("a")

@@ -36,14 +36,14 @@ class Journal:
 
 
 class Link:
-    """A runtime that tells what it has."""
+    """A runtime that tells what it has, while it ``is_there``."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.is_connected = False
+        self.is_there, self.is_connected = True, False
 
     def connect(self) -> str:
-        if self.is_connected:
+        if self.is_connected or not self.is_there:
             return ""
         self.is_connected = True
         self.world.plugin.synchronized(list(self.world.containers.values()))
@@ -134,13 +134,20 @@ class World:
         self.containers: dict[str, NriContainer] = {}
         self.gone: set[str] = set()
         self.wakes = 0
+        self.hurries: list[bool] = []
         self.planned = PlannedValues(self.wake, 0.05, 0.05)
         self.specs = Specs(self)
         self.plugin = NriPlugin(
             self.planned, self.journal, self, self.specs, self.surface.log, writes=writes
         )
         parts = PluginParts(
-            self.plugin, self.planned, self.source, self.link, Clock(), self.surface
+            self.plugin,
+            self.planned,
+            self.source,
+            self.link,
+            Clock(),
+            self.surface,
+            self.hurries.append,
         )
         self.loop = PluginReconciler(parts)
 

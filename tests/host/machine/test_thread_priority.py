@@ -8,7 +8,7 @@ import sys
 from threading import Thread
 from typing import Any
 
-from qoslet.host.machine.thread_priority import ThreadPriority, allowed_priority
+from qoslet.host.machine.thread_priority import ThreadPriority, lacking_priority
 
 _USUAL = "import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
 
@@ -31,7 +31,7 @@ def test_a_thread_goes_before_others_and_what_it_starts_does_not() -> None:
         )
         seen["child"] = child.stdout.split()
         priority(False)
-        seen["allowed"] = allowed_priority()
+        seen["lacks"] = lacking_priority()
         seen["same"] = _policy() == before
 
     thread = Thread(target=run)
@@ -40,6 +40,8 @@ def test_a_thread_goes_before_others_and_what_it_starts_does_not() -> None:
     policy, nice = seen["first"]
     assert seen["how"] == ("real-time" if policy == os.SCHED_RR else "nice" if nice == -20 else "")
     assert seen["child"] == [str(os.SCHED_OTHER), "0"] or not seen["how"]
-    assert seen["allowed"] == seen["how"]
+    lacks = {"real-time": "", "nice": "it runs at nice -20", "": "it runs as any process"}
+    assert seen["lacks"].endswith(lacks[seen["how"]])
+    assert bool(seen["lacks"]) == (seen["how"] != "real-time")
     assert seen["same"]
     assert _policy()[0] == os.SCHED_OTHER, "only that thread"

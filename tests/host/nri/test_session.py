@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -12,11 +13,17 @@ import pytest
 
 from qoslet.core.guest.nri_container import NriContainer, Unified
 from qoslet.errors import CannotDo
+from qoslet.host.machine.thread_priority import ThreadPriority
 from qoslet.host.nri.pb import nri_pb2 as pb
 from qoslet.host.nri.session import RuntimeSession
 from tests.host.nri.fake_runtime import POD, ROOT, FakeRuntime, asked, container, packed, until
 
 HIGH = {"memory.high": "1048576"}
+
+
+def own_priority() -> tuple[int, int]:
+    """The scheduling policy and the nice value of the thread that asks."""
+    return os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
 
 
 class Handler:
@@ -27,9 +34,11 @@ class Handler:
         self.wrong: Exception | None = None
         self.unified: Unified = HIGH
         self.seconds = 0.0
+        self.priority: tuple[int, int] | None = None
 
     def _take(self, *what: object) -> None:
         self.seen += what
+        self.priority = own_priority()
         time.sleep(self.seconds)
         if self.wrong is not None:
             raise self.wrong
@@ -81,6 +90,20 @@ def test_it_registers_and_takes_the_events_that_it_needs(bench: Bench) -> None:
     request = pb.ConfigureRequest(runtime_name="containerd", runtime_version="1.7.24")
     answer = bench.runtime.rpc("Configure", request, pb.ConfigureResponse)
     assert answer == pb.ConfigureResponse(events=0b101_1000_1001)
+
+
+def test_its_thread_has_the_cpu_before_others_as_far_as_the_kernel_allows(bench: Bench) -> None:
+    seen = list[tuple[int, int]]()
+
+    def allowed() -> None:
+        ThreadPriority()(True)
+        seen.append(own_priority())
+
+    thread = threading.Thread(target=allowed)
+    thread.start()
+    thread.join()
+    bench.runtime.created(container())
+    assert [bench.handler.priority] == seen
 
 
 def test_values_of_a_new_container_are_sent_as_unified(bench: Bench) -> None:

@@ -3,6 +3,7 @@ containers that exist. The thread that answers the runtime waits for nothing her
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,7 +32,8 @@ _KUBELET_SETS = "the kubelet's own Memory QoS is on: it has its values set at cr
 
 
 class PluginParts(Struct, frozen=True):
-    """What the loop works with."""
+    """What the loop works with. ``hurry`` gives the thread that calls it the CPU before others, or no
+    longer."""
 
     plugin: NriPlugin
     planned: PlannedValues
@@ -39,6 +41,7 @@ class PluginParts(Struct, frozen=True):
     link: RuntimeLink
     clock: Clock
     surface: PluginSurface
+    hurry: Callable[[bool], None] = lambda first: None
 
 
 class PluginReconciler:
@@ -76,6 +79,8 @@ class PluginReconciler:
         self._plan()
         if line := parts.link.connect():
             parts.surface.log(line, wrong=not parts.link.is_connected)
+        # an answer that is due waits for this thread: they share one interpreter
+        parts.hurry(parts.link.is_connected)
         if parts.link.is_connected:
             self._change()
         parts.surface.synced(self._summary())
@@ -132,6 +137,7 @@ class PluginReconciler:
         parts = self._parts
         # once no callback is under way, no container gets values any more
         parts.link.close()
+        parts.hurry(False)
         if keep:
             return
         self._change(GuestPolicy())

@@ -28,7 +28,7 @@ from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.mlock import lock_memory
-from qoslet.host.machine.thread_priority import ThreadPriority, allowed_priority
+from qoslet.host.machine.thread_priority import ThreadPriority, lacking_priority
 from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
@@ -181,12 +181,8 @@ def _remember(
     wrong = lock_memory() if guard != "off" else ""
     if wrong:
         note(f"the kernel may reclaim the agent's memory under pressure: {wrong}")
-    how = allowed_priority() if guard == "act" else ""
-    if guard == "act" and how != "real-time":
-        instead = "it runs at nice -20" if how else "it runs as any process"
-        note(
-            f"the guard may wait for a CPU while containers stall: no real-time priority, {instead}"
-        )
+    if guard == "act" and (lacks := lacking_priority()):
+        note(f"the guard may wait for a CPU while containers stall: {lacks}")
 
 
 def _taken_up(

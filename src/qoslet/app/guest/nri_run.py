@@ -23,6 +23,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.procfs import text
 from qoslet.host.machine.installed import is_installed
+from qoslet.host.machine.thread_priority import ThreadPriority, lacking_priority
 from qoslet.host.state.folder import state_directory
 from qoslet.host.systemd.sd_notify import Notifier
 
@@ -154,6 +155,8 @@ def _parts(
     from qoslet.host.nri.link import SOCKET, NriLink
     from qoslet.host.nri.plugin_journal import PluginJournal
 
+    if lacks := lacking_priority():
+        service.log(f"callbacks may wait for a CPU on a busy node: {lacks}")
     root, state = location.root, state_directory(os.environ, os.geteuid())
     with closing(PluginJournal(root, state)) as journal:
         writes = location.driver != "systemd"
@@ -167,7 +170,8 @@ def _parts(
         path = nri.socket or SOCKET
         link = NriLink(path, root, nri.index, plugin, service.warn, wakeup)
         with closing(link):
-            yield PluginParts(plugin, planned, inputs, link, clock, service)
+            hurry = ThreadPriority()
+            yield PluginParts(plugin, planned, inputs, link, clock, service, hurry)
 
 
 class KeptByRuntime:

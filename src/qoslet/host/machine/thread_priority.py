@@ -56,10 +56,13 @@ class ThreadPriority:
             return
 
 
-def allowed_priority() -> str:
-    """``real-time``, ``nice``, or empty where the kernel allows this thread neither."""
+def lacking_priority() -> str:
+    """What this thread has instead of real-time priority; empty where the kernel allows that."""
     priority = ThreadPriority()
     priority(True)
     how = priority.how
     priority(False)
-    return how
+    if how == "real-time":
+        return ""
+    instead = f"at nice {_NICE}" if how else "as any process"
+    return f"no real-time priority, it runs {instead}"

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from qoslet.core.api.schema import shown
 from qoslet.errors import CannotDo
 from qoslet.host.linux.processes.limit import start_thread
+from qoslet.host.machine.thread_priority import ThreadPriority
 from qoslet.host.nri.frames import (
     PLUGIN,
     REQUEST,
@@ -112,6 +113,8 @@ class Connection:
 
     def _run(self) -> None:
         """Read until it is over."""
+        # the runtime waits for each answer, and creates no container meanwhile
+        ThreadPriority()(True)
         reader, why = FrameReader(), "the runtime closed the connection"
         try:
             while data := self._socket.recv(_CHUNK):
