@@ -10,6 +10,11 @@ SUITES: Final = ("tests/live", "tests/contract", "tests/vm")
 _LEGACY: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller"
 _HYBRID: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0"
 _SYSTEMD: Final = "tests/live/systemd/test_systemd.py"
+_SYSTEMD_APPLY: Final = "tests/live/systemd/test_systemd_apply.py"
+_RUNS: Final = ("killed_and_begun_again_converges", "tells_an_oom_kill_and_starts_again")
+_APPLIES: Final = (
+    *("follows_the_manifests", "goes_near_a_limit_in_use", "where_control_groups_are_read_only"),
+)
 # Two sockets of one core with two threads, each with memory of its own.
 _TWO_NODES: Final = (
     *("-smp", "4,sockets=2,cores=1,threads=2", "-m", "2048"),
@@ -101,6 +106,10 @@ _ONCE: Final = (
         f"tests/live/agent/test_run.py::test_{name}"
         for name in ("a_second_signal_hurries", "a_signal_leaves_no_group_and_no_process")
     ),
+    *(
+        f"tests/live/audit/test_fix.py::test_{name}"
+        for name in ("a_crash_at_any_boundary_is_recovered", "two_at_once_and_nothing_to_do")
+    ),
     "tests/live/guest/test_agent.py::test_a_writer_that_resets_each_second_is_no_fight_without_end",
     "tests/live/guest/test_agent.py::test_values_are_kept_where_that_is_asked",
 )
@@ -124,6 +133,11 @@ _BY_ANOTHER: Final = (
     "tests/live/agent/test_foreign_cgroups.py",
     "tests/live/systemd/test_systemd_user.py",
     "tests/live/oci/test_convert.py::test_convert_says_what_becomes_of_unified_texts_v2[crun]",
+)
+# What run and apply do alike through every systemd of a hierarchy.
+_THROUGH_THE_NEWEST: Final = (
+    *(f"{_SYSTEMD}::test_systemd_run_{name}" for name in _RUNS),
+    *(f"{_SYSTEMD_APPLY}::test_systemd_apply_{name}" for name in _APPLIES),
 )
 # What the live tests of a machine with that hierarchy show as well.
 _ALSO_LIVE: Final = (
@@ -188,7 +202,7 @@ SHORT: Final = (
         "trixie",
         "v2",
         third=1,
-        covered=(_GUARD, *_BY_THE_NEWEST),
+        covered=(_GUARD, *_BY_THE_NEWEST, *_THROUGH_THE_NEWEST),
         shown=(("v2", _COVERED), ("", (*_ONCE, *_NO_KERNELS, *_KEPT))),
     ),
     System(
