@@ -337,12 +337,19 @@ def test_one_reclaim_may_last_for_many_seconds(waits: float | None, stalls: bool
     assert (after(*looks).verdict.state == "stalled") is stalls
 
 
-@pytest.mark.parametrize("field", ["identity", "high"])
-def test_another_group_or_another_value_begins_anew(field: str) -> None:
+@pytest.mark.parametrize(("field", "more"), [("identity", 4096), ("high", 7 * MIB + 4096)])
+def test_another_group_or_another_value_begins_anew(field: str, more: int) -> None:
+    """Usage is no longer above memory.high then."""
     looks = steady()
-    other = replace(looks[-1], at=9.0, **{field: getattr(looks[-1], field) + 4096})
+    other = replace(looks[-1], at=9.0, **{field: getattr(looks[-1], field) + more})
     track = track_sample(after(*looks), other, 0)
     assert (track.verdict.state, track.samples, track.streak) == ("calm", (other,), 0)
+
+
+def test_values_that_others_write_below_its_usage_hide_no_stall() -> None:
+    """Another agent, or a resize, moves memory.high again and again."""
+    looks = [sample(n / 2, high=(243 - n % 4) * MIB) for n in range(4)]
+    assert after(*looks).verdict.state == "stalled"
 
 
 def test_counters_that_went_back_begin_anew() -> None:

@@ -135,7 +135,7 @@ def track_sample(
     refused: bool = False,
 ) -> StallTracker:
     """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high
-    changed, a counter went back, or nobody looked for too long. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
+    changed and usage is not above both values, a counter went back, or nobody looked for too long. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
     last progress the kernel was asked to reclaim, and freed nothing."""
     samples = track.samples
     last, at = samples[-1] if samples else None, sample.at
@@ -186,9 +186,15 @@ def _goes_on(last: MemorySample, sample: MemorySample, tuning: StallTuning) -> b
     """Whether two samples can be compared."""
     at_high = is_near(last, tuning)
     longest = tuning.max_stall_gap_seconds if at_high else tuning.max_gap_seconds
-    before, now = ((one.path, one.identity, one.high) for one in (last, sample))
+    before, now = ((one.path, one.identity) for one in (last, sample))
+    is_held_on = last.high == sample.high or (_is_above(last) and _is_above(sample))
     is_counted_on = thresholds_crossed(sample) >= thresholds_crossed(last)
-    return sample.at - last.at <= longest and before == now and is_counted_on
+    return sample.at - last.at <= longest and before == now and is_held_on and is_counted_on
+
+
+def _is_above(sample: MemorySample) -> bool:
+    """Whether usage is above memory.high: who is held up there is so at any other value below it."""
+    return sample.high is not None and sample.current > sample.high
 
 
 def _compared(

@@ -46,10 +46,11 @@ def _put(stage: Stage, loads: Sequence[Load], file: str, value: str) -> None:
 
 
 def _other_writer(stage: Stage, loads: Sequence[Load]) -> None:
-    """Somebody else writes memory.high, higher and lower, and leaves it lower."""
-    for round_ in range(12):
-        time.sleep(0.5)
-        _put(stage, loads, "memory.high", "max" if round_ % 2 == 0 else f"{70 * MIB}")
+    """Somebody else writes another memory.high again and again, and each is less than what is used."""
+    for number in range(20):
+        time.sleep(0.4)
+        for load in loads:
+            _put(stage, [load], "memory.high", str((load.limit * 3 // 4 - number % 4) * MIB))
 
 
 def _pauses(stage: Stage, loads: Sequence[Load]) -> None:
