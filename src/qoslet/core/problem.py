@@ -26,6 +26,8 @@ class ProblemCode(Enum):
     """A manifest file or directory that cannot be read for now: its pods are unknown."""
     UNMET = "Unmet"
     """A ConfigMap or Secret of a pod that the input lacks."""
+    UNGUARDED = "Unguarded"
+    """Containers that may stall at memory.high where no guard acts."""
 
 
 def plural(count: int, noun: str, ending: str = "s") -> str:

@@ -1,5 +1,5 @@
 """What there is to say about the input, beside what runs already: nobody says that a pod waits which
-runs on."""
+runs on, or that a container stalls which the guard helps."""
 
 from __future__ import annotations
 
@@ -22,22 +22,32 @@ class ManifestStatus:
         self._lacking: frozenset[Problem] = frozenset()
         self._running: frozenset[Problem] = frozenset()
         self._told: tuple[Problem, ...] = ()
+        self._guarded = False
 
-    def of(self, rows: tuple[Problem, ...], workers: Iterable[PodWorker]) -> tuple[Problem, ...]:
-        """The rows as they are true of the pods; the same object while nothing is another."""
-        if rows is not self._rows:
+    def of(
+        self, rows: tuple[Problem, ...], workers: Iterable[PodWorker], *, guarded: bool
+    ) -> tuple[Problem, ...]:
+        """The rows as they are true of the pods, where the guard acts if ``guarded``; the same object while
+        nothing is another."""
+        if rows is not self._rows or guarded is not self._guarded:
             self._lacking = frozenset(row for row in rows if row.code is ProblemCode.UNMET)
-            self._rows = self._told = rows
+            self._rows, self._guarded = rows, guarded
+            self._told = self._relevant()
             self._running = frozenset()
         if not self._lacking:
-            return rows
+            return self._told
         running = self._lacking & _of_running(workers)
         if running != self._running:
             self._running = running
             self._told = tuple(
-                replace(row, hint=RUNS_ON) if row in running else row for row in rows
+                replace(row, hint=RUNS_ON) if row in running else row for row in self._relevant()
             )
         return self._told
+
+    def _relevant(self) -> tuple[Problem, ...]:
+        """The rows without those that the guard makes untrue."""
+        kept = tuple(row for row in self._rows if row.code is not ProblemCode.UNGUARDED)
+        return kept if self._guarded and len(kept) < len(self._rows) else self._rows
 
 
 def _of_running(workers: Iterable[PodWorker]) -> frozenset[Problem]:

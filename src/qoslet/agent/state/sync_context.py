@@ -93,7 +93,8 @@ class SyncContext:
     def problems(self) -> tuple[Problem, ...]:
         """What there is to say about the input, as of the last sync."""
         rows = self.desired.problems if self.desired is not None else ()
-        return self._problems.of(rows, self.workers.values())
+        acts = self.config.guard == "act"
+        return self._problems.of(rows, self.workers.values(), guarded=acts)
 
     @property
     def now(self) -> float:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.plan.memory_annotation_effects import without_effect
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary, bytes_of, filled, limit_of
-from qoslet.core.problem import Problem, plural
+from qoslet.core.problem import Problem, ProblemCode, plural
 from qoslet.core.quantity import ZERO, canonical, from_int
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
@@ -57,6 +57,7 @@ def _of_variant(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[P
             node,
             f"{plural(totals.throttled, 'container')} with memory.high: one that outpaces reclaim stalls instead of being OOM-killed",
             _UNSTALLED.get(variant, _UNSTALLED["1.36"]),
+            ProblemCode.UNGUARDED,
         )
     if variant == "1.36" and policy.reservation == "TieredReservation" and totals.soft:
         yield Problem(
