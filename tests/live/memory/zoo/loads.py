@@ -132,6 +132,11 @@ PLAIN: Final = (
     *(*SERVERS, *DISKS, *OBJECTS, *TRICKS, *TURNS, *KEPT),
 )
 """Loads that any variant is tried with, four at a time."""
+_BOUND_ELSEWHERE: Final = (
+    *("sendfile", "splice", "dd", "core-dumps", "scattered-writes", "scattered-beside-60"),
+    *("idle-priority", "datagrams"),
+)
+"""Those whom a limit, a disk or the scheduler holds up as memory.high does."""
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
 )
@@ -279,7 +284,7 @@ SCENES: Final = (
     # what the kernel does at memory.max by itself
     Scene(
         "limit alone",
-        tuple(replace(load, high="max") for load in FILES if load.name in ("sendfile", "splice")),
+        tuple(replace(load, high="max") for load in PLAIN if load.name in _BOUND_ELSEWHERE),
         FORMS["1.22"],
         at_once=2,
         guard="off",
