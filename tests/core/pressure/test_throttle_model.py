@@ -24,11 +24,14 @@ BOUND = 3.0
 
 
 def guarded(
-    group: Throttled, *, guard: bool = True, ticks: int = 50, psi: bool = True
+    group: Throttled, *, guard: bool = True, ticks: int = 50, psi: bool = True, written: int = 0
 ) -> Throttled:
-    """The cgroup after it was looked at each so many ticks, and its memory.high removed when it stalled."""
-    track = StallTracker()
+    """The cgroup after it was looked at each so many ticks, and its memory.high removed when it stalled.
+    Another writes a lower one each ``written`` ticks."""
+    track, planned = StallTracker(), group.high
     for tick in range(int(SECONDS * 100)):
+        if written and tick % written == 0 and group.high < group.limit:
+            group.high = int(planned * group.random.uniform(0.9, 1.0))
         if group.killed or all(task.over for task in group.tasks if task.kind == "grows"):
             break
         group.tick()
@@ -71,6 +74,12 @@ def test_nobody_does_while_another_computes_beside_that(size: int, psi: bool) ->
     pins, others = Task("pins", 4 * MIB, size * MIB), ("computes", "comes")
     group = alone(92 - size, pins, *(Task(kind, MIB, 4 * MIB) for kind in others))
     assert guarded(group, psi=psi).longest <= 2.5
+
+
+@pytest.mark.parametrize("seed", [0, 5, 6, 10])
+@pytest.mark.parametrize("psi", [True, False])
+def test_nobody_does_while_another_writes_memory_high(seed: int, psi: bool) -> None:
+    assert guarded(mixture(Random(seed)), psi=psi, written=40).longest <= BOUND
 
 
 @pytest.mark.parametrize("seed", [18, 21, 22, 47, 52, 56, 59])

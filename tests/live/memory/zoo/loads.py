@@ -213,7 +213,7 @@ HOGS: Final = {
     "anonymous": hog("hog-anonymous", "hog", 1500),
     "Burstable above its request": hog("hog-burstable", "hog", 1500, request=32),
 }
-SMALL_HOG: Final = hog("hog-small", "hog", 700)
+SMALL_HOG: Final = hog("hog-small", "hog", 540)
 AGAIN: Final = (
     Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),
     Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
@@ -342,7 +342,7 @@ SCENES: Final = (
     ),
     Scene("beside computing pods", COMPUTING, FORMS["1.22"], at_once=3, seconds=120),
     *(
-        Scene(f"node, {kind} outside", (SMALL_HOG,), NODE, QUIET, seconds=90, outside=(kind, mib))
+        Scene(f"node, {kind} outside", (SMALL_HOG,), NODE, QUIET, seconds=150, outside=(kind, mib))
         for kind, mib in (
             *(("process", 900), ("huge pages", 900), ("tmpfs", 900)),
             ("zram", 600),
