@@ -47,8 +47,8 @@ class Life(Struct, frozen=True, omit_defaults=True):
     when it began to run; ``started``, ``ready`` and ``unhealthy`` are what its probes came to, the
     last by kind and in words. ``end_by``: a probe failed, and it is killed then; ``failed_probe`` was
     the last such, ``probe_kills`` counts them. ``post_start`` and ``pre_stop`` tell of its hooks, ``pre_stop_at``
-    when that began, ``failed_hooks`` in words which failed. ``ended_at`` and ``end_reason`` are the last end's and stay
-    when it runs again."""
+    when that began, ``failed_hooks`` in words which failed. ``ended_at``, ``end_reason`` and ``after_probe``, whether a
+    probe had it ended, are the last end's and stay when it runs again."""
 
     phase: Phase = "waiting"
     began_at: float = 0.0
@@ -71,6 +71,7 @@ class Life(Struct, frozen=True, omit_defaults=True):
     """Seconds from its end to its next start; None: ``delay``, as records of earlier versions have it."""
     ended_at: float | None = None
     end_reason: str = ""
+    after_probe: bool = False
     post_start: HookState = ""
     pre_stop: HookState = ""
     pre_stop_at: float | None = None
@@ -85,6 +86,11 @@ class Life(Struct, frozen=True, omit_defaults=True):
     def restarts(self) -> int:
         """Starts after the first."""
         return max(0, self.starts - 1)
+
+    @property
+    def is_ended_by_probe(self) -> bool:
+        """Whether a probe has this run ended; a failed ``postStart`` goes first."""
+        return self.end_by is not None and self.post_start != "failed"
 
 
 NEW = Life()
@@ -133,7 +139,7 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
     delay = _next_delay(waits, backoff)
     if life.again is not None:
         waits = 0.0
-    elif life.end_by is not None and life.post_start != "failed":
+    elif life.is_ended_by_probe:
         # no container had ended before the first of these: nothing to count from, nothing counted
         delay = 0.0 if life.starts == 1 else delay
         last_end = life.began_at if life.ended_at is None else life.ended_at
@@ -147,6 +153,7 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
         oom_killed=oom_killed or life.oom_killed,
         reason=reason,
         end_reason=reason,
+        after_probe=life.is_ended_by_probe,
         delay=delay,
         not_before=now + waits,
         waits=waits,
@@ -177,6 +184,7 @@ def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Bac
         exit_code=code,
         reason=reason,
         end_reason=reason,
+        after_probe=False,
         delay=_next_delay(life.delay, backoff),
         not_before=now + life.delay,
         waits=life.delay,

@@ -107,7 +107,7 @@ def _restarts(launch: ProcessSpec, life: Life) -> bool:
     """Whether the policy, or a wish, asks for another start after this end."""
     if life.again is not None:
         return True
-    if life.end_by is not None and life.post_start != "failed":
+    if life.is_ended_by_probe:
         return launch.restart != "Never"
     return launch.restart == "Always" or (launch.restart == "OnFailure" and life.exit_code != 0)
 

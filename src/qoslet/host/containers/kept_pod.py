@@ -10,7 +10,7 @@ from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import NEW, Life
 from qoslet.core.workload.lifecycle import Ending, backoff_seconds, in_post_start
 from qoslet.core.workload.pod_status import RuntimePod
-from qoslet.core.workload.probes.verdict import is_ready, probe_ended, probe_kill_text
+from qoslet.core.workload.probes.verdict import is_ready, probe_kill_text
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.host.containers.records import FORMAT, ContainerTimes
 
@@ -79,7 +79,7 @@ class KeptPod:
             failed_hooks=tuple(life.failed_hooks.items()),
             probe_kills=life.probe_kills,
             killing=probe_kill_text(launch, life),
-            probe_ended=probe_ended(life),
+            probe_ended=life.after_probe,
             end_reason=life.end_reason,
         )
 

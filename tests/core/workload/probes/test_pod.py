@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.workload.life import NEW, Backoff, Life, began, begun, ended
+from qoslet.core.workload.life import NEW, Backoff, Life, began, begun, ended, failed_to_start
 from qoslet.core.workload.lifecycle import actions, backoff_seconds, next_due
 from qoslet.core.workload.pod_reader import read
 from qoslet.core.workload.probes.pod import PodProbes
 from qoslet.core.workload.probes.verdict import (
     has_started,
     is_ready,
-    probe_ended,
     probe_kill_text,
 )
 from qoslet.core.workload.probes.worker import Result
@@ -88,8 +87,11 @@ def test_the_restart_policy_counts_whatever_the_exit_code(policy: str, restarts:
     run.answers["liveness"] = "failure"
     run.run(4)
     life = ended(run.lives["app"], 0, False, run.now, run.backoff)
-    assert probe_ended(life)
-    assert not probe_ended(begun(life, run.now))
+    again = began(begun(life, run.now), run.now)
+    assert life.after_probe
+    assert again.after_probe
+    assert not ended(again, 0, False, run.now, run.backoff).after_probe
+    assert not failed_to_start(again, 127, "StartError", run.now, run.backoff).after_probe
     due = actions(run.spec, {"app": life}, run.now, None)
     assert [one.verb for one in due] == (["start"] if restarts else [])
     (launch,) = run.spec.launches

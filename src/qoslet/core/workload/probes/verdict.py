@@ -29,8 +29,3 @@ def probe_kill_text(launch: ProcessSpec, life: Life) -> str:
         return ""
     then = "" if launch.restart == "Never" else ", will be restarted"
     return f"Container {launch.name} failed {life.failed_probe} probe{then}"
-
-
-def probe_ended(life: Life) -> bool:
-    """Whether a probe had the container ended that runs no more."""
-    return life.phase == "ended" and life.end_by is not None and life.post_start != "failed"
