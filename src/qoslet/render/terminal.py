@@ -61,6 +61,11 @@ def _escape(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; one that was closed at the start is None."""
+    return stream is not None and stream.isatty()
+
+
 def terminal(
     stream: TextIO | None,
     environment: Mapping[str, str],
@@ -68,7 +73,7 @@ def terminal(
     ascii_only: bool = False,
 ) -> Terminal:
     """The facts about ``stream``: NO_COLOR and TERM=dumb switch colour off, COLUMNS rules."""
-    tty = stream is not None and stream.isatty()
+    tty = is_terminal(stream)
     encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "")
     wanted = tty and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
     return Terminal(

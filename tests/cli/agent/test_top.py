@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.fixtures import run, write
+from tests.cli.fixtures import command, environment, run, write
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,16 @@ def test_a_node_with_another_hierarchy_is_refused(tmp_path: Path) -> None:
 def test_the_schema_is_printed() -> None:
     schema = json.loads(run("top", "--schema").stdout)
     assert schema["$id"] == "urn:qoslet:v1:top"
+
+
+def test_a_terminal_without_a_standard_input_gets_the_table(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert run("bundle", "-f", "pods.yaml", "-o", "b.tgz", folder=tmp_path).returncode == 0
+    line = f"{' '.join(command('top'))} --bundle b.tgz <&-"
+    script = "import pty, sys; sys.exit(pty.spawn(['sh', '-c', *sys.argv[1:]]) >> 8)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, line], cwd=tmp_path, env=environment(),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "default/web" in done.stdout

@@ -256,6 +256,18 @@ def test_a_terminal_gets_no_archive(folder: Path) -> None:
     assert done.returncode == 2
 
 
+def test_no_output_at_all_gets_no_archive(folder: Path) -> None:
+    line = f"{' '.join(command('bundle'))} -f pods.yaml -o - >&-"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=folder, env=environment(), stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        3,
+        "qoslet: standard output is closed (redirect it to a file or /dev/null)\n",
+    )
+
+
 def test_the_doctor_says_the_same_of_the_bundle(folder: Path) -> None:
     parts(folder, "-f", "pods.yaml")
     here, there = (

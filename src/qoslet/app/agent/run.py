@@ -155,7 +155,9 @@ def _hangs_up(options: RunOptions) -> bool:
     """Whether SIGHUP says that the terminal is gone: the one that shows a service, or the one
     that a run belongs to, wherever its output goes."""
     if options.keep:
-        return sys.stdout is not None and sys.stdout.isatty()
+        from qoslet.render.terminal import is_terminal
+
+        return is_terminal(sys.stdout)
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

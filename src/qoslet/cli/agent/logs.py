@@ -13,7 +13,7 @@ from qoslet.app import inspect
 from qoslet.cli.agent.log_choice import location_of
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_OK, CannotDo
-from qoslet.render.terminal import printable
+from qoslet.render.terminal import is_terminal, printable
 from qoslet.render.text.streams import emit
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         )
     one = inspect.log_run(place, number, folder)
     begin = b"" if args.since is None else _stamp(time.time() - args.since)
-    show = _Out(args.timestamps, sys.stdout is not None and sys.stdout.isatty())
+    show = _Out(args.timestamps, is_terminal(sys.stdout))
     over = not args.follow or args.previous or one.over()
     one.lines.whole = args.tail is not None
     lines = (line for line in _lines(one, over) if line.at >= begin)

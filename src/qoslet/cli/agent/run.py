@@ -367,9 +367,10 @@ def _screen(
     args: argparse.Namespace, parts: AgentRun, first: DesiredState, out: Output
 ) -> Watching:
     """The screen for this terminal."""
+    from qoslet.render.terminal import is_terminal
     from qoslet.render.text.live.live_view import Watching
 
-    tty = sys.stdout.isatty() and not args.plain and os.environ.get("TERM") != "dumb"
+    tty = is_terminal(sys.stdout) and not args.plain and os.environ.get("TERM") != "dumb"
 
     def size() -> tuple[int, int]:
         from shutil import get_terminal_size

@@ -83,9 +83,10 @@ def _run_here(args: argparse.Namespace) -> int:
     from time import gmtime, strftime, time
 
     from qoslet.app.bundle.write import bundle, write
+    from qoslet.render.terminal import is_terminal
     from qoslet.render.text.streams import emit, note
 
-    if args.output == "-" and sys.stdout.isatty():
+    if args.output == "-" and is_terminal(sys.stdout):
         hint = "name a file, or redirect standard output"
         raise BadInput("a bundle is not written to a terminal", where="-o -", hint=hint)
     now = time()

@@ -107,7 +107,9 @@ def run(args: argparse.Namespace) -> int:
     """Follow the node on a terminal; elsewhere print it once. Raises QosletError."""
     if not 0.1 <= args.interval <= 3600:
         raise BadInput("must be 0.1 to 3600 seconds", where="--interval")
-    terminal = sys.stdout is not None and sys.stdout.isatty() and sys.stdin.isatty()
+    from qoslet.render.terminal import is_terminal
+
+    terminal = is_terminal(sys.stdout) and is_terminal(sys.stdin)
     interactive = terminal and not args.once and args.output == "table"
     if args.replay is not None:
         _replay(args, interactive)

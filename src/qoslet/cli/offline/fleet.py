@@ -82,9 +82,10 @@ def run(args: argparse.Namespace) -> int:
     """Read, plan and print; the exit code. Raises QosletError."""
     if args.output in ("parquet", "arrow"):
         from qoslet.render.documents.fleet.arrow import check
+        from qoslet.render.terminal import is_terminal
 
         check(args.output)
-        if sys.stdout is not None and sys.stdout.isatty():
+        if is_terminal(sys.stdout):
             hint = f"qoslet fleet ... -o {args.output} > fleet.{args.output}"
             raise BadInput("is not for a terminal", where=f"-o {args.output}", hint=hint)
     if is_plugin() and not (args.filename or args.paths):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TextIO
 
-from qoslet.render.terminal import printable, terminal
+from qoslet.render.terminal import is_terminal, printable, terminal
 
 _EVERY = 0.2
 _AFTER = 1.0
@@ -20,7 +20,7 @@ class Progress:
     on a terminal."""
 
     def __init__(self, stream: TextIO | None, after_seconds: float = _AFTER) -> None:
-        self._stream = stream if stream is not None and stream.isatty() else None
+        self._stream = stream if is_terminal(stream) else None
         self._width = terminal(stream, os.environ).width if self._stream else 0
         self._what = ""
         self._began = monotonic()
