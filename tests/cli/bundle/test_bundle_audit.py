@@ -60,7 +60,7 @@ def test_a_real_bundle() -> None:
 
 def test_a_real_kubelets_bundle() -> None:
     code, found = audited(KUBELET_NODE)
-    assert (code, found["compared"], found["cgroups"]) == (1, 145, 18)
+    assert (code, found["compared"], found["cgroups"]) == (1, 156, 18)
     assert [(one["verdict"], one["file"], one["expected"], one["found"]) for one in found["findings"]] == [
         ("drift", "oom_score_adj", "-997", "0")
     ] * 2  # fmt: skip

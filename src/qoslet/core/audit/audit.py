@@ -11,6 +11,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import AuditReport, Finding, Unread
 from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
 from qoslet.core.audit.repair import Repair
+from qoslet.core.audit.verdicts.alike import alike_files
 from qoslet.core.audit.verdicts.controllers import controller_findings
 from qoslet.core.audit.verdicts.groups import (
     MatchedGroups,
@@ -70,7 +71,7 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
 @lru_cache(maxsize=256)
 def _files_read(names: tuple[str, ...], level: Level, hierarchy: Hierarchy) -> tuple[str, ...]:
     """The files of a cgroup of which ``names`` are planned or asked for."""
-    names += may_be_left(level, hierarchy)
+    names += (*may_be_left(level, hierarchy), *alike_files(level))
     if level != "container" and hierarchy == "v2":
         names += (SUBTREE,)
     return tuple(dict.fromkeys((*names, freeze_file(hierarchy))))
@@ -82,7 +83,7 @@ def _within(path: str, root: str) -> bool:
 
 def _sandbox_files(plan: Plan) -> tuple[str, ...]:
     """The files of cgroups that the plan does not name: they may be sandboxes."""
-    left = may_be_left("sandbox", plan.node.hierarchy)
+    left = (*may_be_left("sandbox", plan.node.hierarchy), *alike_files("sandbox"))
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox":
             names = (*(one.file for one in cgroup.settings), *left)
@@ -122,7 +123,7 @@ def audit(
     context = _context(plan, live, units, mounts)
     sandboxed = sandboxed_pods(context)
     matched = without_sandboxed(context, match(context), sandboxed)
-    values = Values(context)
+    values = Values(context, matched.planned)
     findings = list(driver_findings(context))
     lacking: dict[str, frozenset[str]] = {}
     for finding, names in controller_findings(context, matched.planned):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
+from qoslet.core.audit.verdicts.alike import AlikeValues, alike_files
 from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import (
@@ -32,11 +33,13 @@ NEWEST_SYSTEMD = 999
 
 
 class Values:
-    """The comparison of cgroups; ``compared`` counts the values."""
+    """The comparison of cgroups; ``compared`` counts the values. ``planned`` are those that are matched, by
+    their paths."""
 
-    def __init__(self, context: AuditContext) -> None:
+    def __init__(self, context: AuditContext, planned: Mapping[str, Cgroup]) -> None:
         self.compared = 0
         self._context = context
+        self._alike = AlikeValues(context, planned)
         self._earlier = EarlierConfiguration(context)
         self._cpusets = Cpusets(context)
         node = context.node
@@ -56,6 +59,10 @@ class Values:
         for file in may_be_left(level, self._hierarchy):
             if file not in planned and file in live.values:
                 yield from self._unplanned(cgroup, level, file, live, units, period)
+        for file in alike_files(level):
+            usual = self._alike.usual(live.path, file)
+            if file not in planned and usual is not None:
+                yield from self._unusual(cgroup, file, usual, live, units)
 
     def _setting(
         self, cgroup: Cgroup, setting: Setting, live: LiveCgroup, units: Units, period: int
@@ -217,6 +224,22 @@ class Values:
         hint = self._hint(finding, bool(off), clean)
         finding = replace(finding, writer=owner.writer, hint=hint)
         yield replace(finding, severity="info") if is_note else finding
+
+    def _unusual(
+        self, cgroup: Cgroup, file: str, usual: str, live: LiveCgroup, units: Units
+    ) -> Iterator[Finding]:
+        """A file that nobody sets here, but a runtime or systemd for all alike."""
+        self.compared += 1
+        found, text = live.values[file], self._text(file, units)
+        if found == usual:
+            return
+        message = f"{file} is {found}, but {usual} in those that were created before and after"
+        setting = Setting(file, usual, "", (), "runtime")
+        finding = self._about("drift", cgroup, setting, live, found, text, message)
+        said = wanted(file, usual, 0, self._hierarchy, self._version)
+        off = text is not None and not agrees(self._name(file), text, said or "", self._page)
+        finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
+        yield self._with_unit(finding, off, text is not None)
 
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
         """Whether no configuration of before leaves such a value."""
