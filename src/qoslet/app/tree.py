@@ -172,9 +172,14 @@ class OwnedTree:
         self.driver.close()
 
     def finish(self) -> None:
-        """Everything was undone: nothing of the journal counts any more."""
+        """Everything was undone: nothing of the journal counts any more, nor cgroups that others removed,
+        as systemd does with the scopes of processes that ended."""
         self.ledger.files.clear()
         self.ledger.adopted.clear()
+        for path in list(self.ledger.cgroups):
+            inode = self.driver.identity(path)
+            if inode is None or not self.ledger.is_owned(path, inode):
+                self.ledger.forget(path)
 
     def standing(self) -> TreeState:
         """Everything that undoing needs to know."""

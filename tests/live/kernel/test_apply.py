@@ -215,6 +215,14 @@ def test_pods_that_left_are_removed_or_named(machine: Machine) -> None:
     assert machine.run("release").code == 0
 
 
+def test_nothing_stays_of_cgroups_that_another_process_removed(machine: Machine) -> None:
+    assert machine.run("apply").code == 0
+    for tree in machine.driver.layout.trees:
+        os.rmdir(f"{tree.point}{machine.root}/kubepods/burstable/poda0/c0ffee")
+    assert machine.run("release").code == 0
+    assert not machine.journal().parent.exists()
+
+
 def as_nobody(machine: Machine, *arguments: str, runtime: Path) -> Done:
     """The program as a user without rights. The interpreter may lie where only root reads, so
     everything is imported before the rights go."""
