@@ -40,6 +40,26 @@ def test_a_cgroup_that_refuses_the_process_is_not_the_containers_fault() -> None
     assert raised.value.temporary
 
 
+def test_a_process_that_is_held_up_before_it_executes_is_not_the_containers_fault() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    birth = begin(shell("app", "true"), [writer], 1)
+    birth.deadline = time.monotonic()
+    try:
+        with pytest.raises(StartFailed, match="did not start in 10 s") as raised:
+            settle(birth)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    os.waitpid(birth.pid, os.WNOHANG)
+    assert raised.value.temporary
+
+
 def test_a_program_that_is_missing_is_the_containers_fault() -> None:
     with pytest.raises(StartFailed) as raised:
         spawn(ProcessSpec("app", "regular", ("/no/such",), (), "/", ME, "Never"), [])

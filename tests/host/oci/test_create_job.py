@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,20 @@ def test_its_lock_is_held_before_its_maker_exists(tmp_path: Path) -> None:
     again = create.take_lock(place)
     assert again >= 0
     os.close(again)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_runtime_that_hangs_is_no_end_of_what_it_has_not_started(
+    tmp_path: Path, started: bool
+) -> None:
+    place = place_in(tmp_path)
+    hanging = os.fork()
+    if hanging == 0:
+        signal.pause()
+    if started:
+        Path(place.pid).write_text(str(hanging))
+    job = CreateJob(place, hanging, lambda pid: True)
+    job.deadline = 0.0
+    with pytest.raises(StartFailed, match="not created within") as failed:
+        job.settle()
+    assert failed.value.temporary is not started

@@ -131,7 +131,8 @@ def settle(birth: ForkedProcess) -> Spawned | None:
                 return None
             hung = True
             signal.pidfd_send_signal(birth.pidfd, signal.SIGKILL)
-            birth.text += f"F {NOT_EXECUTABLE} did not start in {START_SECONDS:.0f} s\n".encode()
+            # frozen, or waiting for a disk: nothing of the container has run
+            birth.text += f"T {NOT_EXECUTABLE} did not start in {START_SECONDS:.0f} s\n".encode()
             break
         if not piece:
             break

@@ -95,14 +95,15 @@ class CreateJob:
 
     def _failure(self, late: bool, *, made: bool) -> StartFailed:
         """Why it has failed; not ``made``: an image, a disk or a runtime is absent, which is this machine's
-        and as for a kubelet no end of the container."""
+        and as for a kubelet no end of the container. So is a runtime that hangs before it starts it."""
         text = self._place.runtime_error() or "the runtime exited without an error message"
         if late:
             text = f"not created within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
         code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
         refused = any(word in said for word in _NO_PROCESS)
-        return StartFailed(code, text[:1000], temporary=refused or not made)
+        hung = late and not self._place.started()
+        return StartFailed(code, text[:1000], temporary=refused or not made or hung)
 
 
 def _is_child(pidfd: int) -> bool:
