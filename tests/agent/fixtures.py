@@ -151,7 +151,8 @@ class Keeper:
     """A runtime whose containers are processes of the simulated kernel and run until they are
     ended. ``refuse`` names pods that cannot be begun, ``slow`` those that end only when hurried,
     ``stuck`` those that do not even then, ``deaf`` those whose end it refuses; ``broken`` makes
-    every call fail; containers of ``homeless`` pods wait for their cgroups."""
+    every call fail; containers of ``homeless`` pods wait for their cgroups. ``early`` are pods that end
+    with a code after a poll, before the runtime lists its pods."""
 
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
@@ -162,6 +163,7 @@ class Keeper:
         self.deaf: set[str] = set()
         self.homeless: set[str] = set()
         self.starting: set[str] = set()
+        self.early: dict[str, int] = {}
         self.broken = False
         self.calls: list[tuple[object, ...]] = []
 
@@ -198,6 +200,8 @@ class Keeper:
         ]
 
     def list_pods(self) -> dict[str, RuntimePod]:
+        for uid in list(self.early.keys() & self.kept.keys()):
+            self.end(uid, code=self.early.pop(uid))
         return {
             uid: RuntimePod(
                 uid,

@@ -97,6 +97,17 @@ def test_tiers_rise_before_a_pod_is_made_and_fall_after_it_is_removed() -> None:
     assert bench.value(burstable, "cpu.shares") == "1024"
 
 
+def test_a_pod_that_ends_while_the_runtime_is_asked_has_ended_with_its_code() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.put("b")
+    bench.keeper.early["b"] = 2
+    bench.turn(1.0)
+    assert {uid: row.phase for uid, row in bench.rows.items()} == {"a": "Running", "b": "Failed"}
+    assert [one.exit_code for one in bench.rows["b"].containers] == [2]
+
+
 def test_a_pod_that_has_ended_gives_everything_back_and_is_not_begun_again() -> None:
     bench = Bench()
     bench.source.put(pod_of("a"), with_volume("a"))

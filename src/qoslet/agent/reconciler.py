@@ -162,14 +162,14 @@ class Reconciler:
             states = context.runtime.poll()
             if states is self._polled and not self._runtime_error:
                 return
-            polled = dict(zip(map(id, states), states, strict=True))
-            # a state is a value: another one says something new
-            differ = polled.keys() ^ self._states.keys()
-            runtime_pods = context.runtime_pods(refresh=True) if differ else {}
+            states, runtime_pods = context.pods_as_of(states)
         except (QosletError, OSError) as error:
             self._runtime_failed(str(error))
             return
         self._runtime_failed("")
+        polled = dict(zip(map(id, states), states, strict=True))
+        # a state is a value: another one says something new
+        differ = polled.keys() ^ self._states.keys()
         before, self._states, self._polled = self._states, polled, states
         changed: dict[str, list[ContainerState]] = {
             (polled.get(one) or before[one]).pod_uid: [] for one in differ

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -137,6 +137,17 @@ class SyncContext:
         if self._runtime_pods is None or refresh:
             self._runtime_pods = self.runtime.list_pods()
         return self._runtime_pods
+
+    def pods_as_of(
+        self, states: Sequence[ContainerState]
+    ) -> tuple[Sequence[ContainerState], Mapping[str, RuntimePod]]:
+        """The containers of the last poll, or later ones, with the pods that the runtime has then: one that
+        is listed as ended has told how. Raises ``QosletError``, OSError."""
+        while True:
+            pods = self.runtime_pods(refresh=True)
+            before, states = states, self.runtime.poll()
+            if states == before:
+                return states, pods
 
     def may_have_ended(self, uid: str) -> bool:
         """Whether the runtime says that no container of a pod runs and none will be started, or
