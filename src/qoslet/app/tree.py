@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
-from qoslet.core.cgroup.names import DEFAULT_ROOT, is_at_or_below, is_below
+from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root, is_at_or_below, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, GUESTS, Adopted, JournalState, Set
 from qoslet.errors import CannotDo
@@ -227,6 +227,11 @@ def default_root() -> str:
         return DEFAULT_ROOT
     place = _machine(None)
     return own_root(place.hierarchy, place.mounts, user) or DEFAULT_ROOT
+
+
+def chosen_root(given: str | None) -> str:
+    """The root that ``--cgroup-root`` names, or the default one. Raises BadInput."""
+    return checked_root(default_root() if given is None else given)
 
 
 def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocation:

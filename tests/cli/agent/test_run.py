@@ -48,6 +48,17 @@ def test_bad_usage_is_one_line(words: tuple[str, ...], said: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("run", "examples/"), ("apply", "examples/"), ("release",), ("ps",), ("logs", "web")],
+)
+def test_an_empty_root_is_not_the_default_one(words: tuple[str, ...]) -> None:
+    """As a script has it whose variable is unset: release would end other pods than were meant."""
+    done = run(*words, "--cgroup-root", "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("qoslet: --cgroup-root: '' must be a cgroup below / (such as ")
+
+
 @pytest.mark.parametrize("given", ["/h/", "//h", "/h//"])
 def test_needless_slashes_of_the_root_do_no_harm(given: str) -> None:
     arguments = parser_of("run").parse_args(["examples/", "--cgroup-root", given])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
 from qoslet.cli.agent.log_choice import location_of
-from qoslet.core.cgroup.names import DEFAULT_ROOT
+from qoslet.core.cgroup.names import checked_root
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import is_terminal, printable
 from qoslet.render.text.streams import emit
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show it; the exit code. Raises QosletError."""
-    folder = inspect.log_folder(args.cgroup_root or DEFAULT_ROOT)
+    folder = inspect.log_folder(checked_root(args.cgroup_root))
     place = location_of(args, folder)
     runs = place.runs()
     number = runs[-1] - 1 if args.previous else runs[-1]

@@ -12,7 +12,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.core.cgroup.names import DEFAULT_ROOT
+from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.text.streams import emit
 
@@ -47,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cgroup-root",
-        default=DEFAULT_ROOT,
         metavar="NAME",
         help=f"Root of the agent's tree (default: {DEFAULT_ROOT})",
     )
@@ -57,12 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the agent and print; the exit code. Raises QosletError."""
-    document = inspect.pod_states(args.cgroup_root)
+    root = checked_root(args.cgroup_root)
+    document = inspect.pod_states(root)
     if args.output == "wide" or (args.output == "json" and _is_first(document)):
         import time
 
         time.sleep(STATS_SECONDS)
-        document = inspect.pod_states(args.cgroup_root)
+        document = inspect.pod_states(root)
     items = _chosen(document, args.pods, args.namespace)
     if args.output == "stats":
         from qoslet.render.documents.plan import encode

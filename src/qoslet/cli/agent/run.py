@@ -54,7 +54,7 @@ possible on this machine (--simulate always is), 141 the reader of the output ha
 def options_of(args: argparse.Namespace) -> RunOptions:
     """The command line, decoded. Raises BadInput for what the parser cannot know."""
     flags = flags_of(args)
-    root = checked_root(flags.cgroup_root or DEFAULT_ROOT)
+    root = checked_root(flags.cgroup_root)
     flags = replace(
         flags,
         cgroup_root=root,

@@ -13,7 +13,7 @@ from qoslet.cli.parser import (
     add_schema_argument,
     add_shrink_argument,
 )
-from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
 from qoslet.render.text.problems import print_problems
 from qoslet.render.text.streams import emit, note
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise BadInput(
             "no manifests given", hint="name files or directories: qoslet apply examples/"
         )
-    args.cgroup_root = checked_root(args.cgroup_root or owned_tree.default_root())
+    args.cgroup_root = owned_tree.chosen_root(args.cgroup_root)
     plan = _plan(read(args, paths, writes=True))
     print_problems(plan.problems)
     if not plan.is_valid:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from qoslet.cli.node.apply import add_pass_arguments, describe, show
 from qoslet.cli.parser import add_schema_argument
-from qoslet.core.cgroup.names import checked_root
 from qoslet.errors import EXIT_NO, EXIT_OK
 from qoslet.render.text.streams import emit, note
 
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.app.guest.plugin_values import take_over
     from qoslet.core.reconcile.restore import restore
 
-    root = checked_root(args.cgroup_root or owned_tree.default_root())
+    root = owned_tree.chosen_root(args.cgroup_root)
     kind = "systemd" if args.cgroup_driver == "systemd" else owned_tree.driver_of(root)
     place = owned_tree.place_of(root, None, kind)
     with owned_tree.tree(place, write=not args.dry_run, verb=None) as tree:

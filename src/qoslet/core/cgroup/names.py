@@ -161,9 +161,11 @@ def container_path(text: str) -> str:
     return text
 
 
-def checked_root(root: str) -> str:
+def checked_root(root: str | None) -> str:
     """What ``--cgroup-root`` names, a cgroup below the root of the hierarchy, without needless
-    slashes. Raises ``BadInput``."""
+    slashes; ``DEFAULT_ROOT`` where it is not given. An empty one is refused: an unset variable of a
+    script must not name that tree. Raises ``BadInput``."""
+    root = DEFAULT_ROOT if root is None else root
     parts = [part for part in root.split("/") if part]
     if not root.startswith("/") or not parts or any(part in (".", "..") for part in parts):
         hint = f"such as {DEFAULT_ROOT}: qoslet creates and removes everything below it"
