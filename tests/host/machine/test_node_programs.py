@@ -15,6 +15,7 @@ from qoslet.core.node.doctor.checks import findings
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.machine import Machine, NodeProgram, OciProgram
 from qoslet.host.machine.node_programs import device_bpf, oci_programs
+from qoslet.host.state.agents import where_else
 from tests.host.machine.test_doctor_facts import V2, machine
 
 BUSY = {
@@ -87,6 +88,24 @@ def test_agents_are_listed_by_their_sockets(tmp_path: Path) -> None:
             (said,) = rows(machine(tmp_path, V2))["qoslet agents"]
     assert said.value == "--cgroup-root /mine/deep; beside a kubelet at /own/kubepods"
     assert said.remedy == "what it does: qoslet agent --status"
+
+
+def test_pods_that_an_agent_left_are_said(tmp_path: Path) -> None:
+    state = tmp_path / "run" / "qoslet"
+    (state / "empty" / "keeper").mkdir(parents=True)
+    (state / "deep%2Fleft" / "cri" / "u").mkdir(parents=True)
+    with listening(state / "kept"):
+        (state / "kept" / "keeper" / "u").mkdir(parents=True)
+        said = rows(machine(tmp_path, V2))
+    assert said["qoslet agents"][0].value == "--cgroup-root /kept"
+    (left,) = said["qoslet pods"]
+    assert (left.state, left.value) == (
+        "missing",
+        "no agent has those of --cgroup-root /deep/left",
+    )
+    assert where_else(0, str(state)) == (
+        "pods without an agent have --cgroup-root /deep/left or /kept"
+    ), "the other agent has ended now"
 
 
 @contextmanager

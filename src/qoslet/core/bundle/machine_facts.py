@@ -63,6 +63,7 @@ def _redacted(machine: Machine, names: Pseudonyms) -> Machine:
         own_cgroup={name: path(text) for name, text in machine.own_cgroup.items()},
         kubelet_trees=_each(machine.kubelet_trees, path),
         agents=None if machine.agents is None else _each(machine.agents, path),
+        left_roots=_each(machine.left_roots, path),
     )
 
 

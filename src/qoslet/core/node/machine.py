@@ -84,6 +84,8 @@ class Machine(Struct, frozen=True):
     """Whether this user may read KUBELET_CONFIG; None where there is none."""
     agents: tuple[str, ...] | None = ()
     """The cgroup roots of root's agents."""
+    left_roots: tuple[str, ...] = ()
+    """The cgroup roots with pods that no agent of root's has now."""
     bfq: tuple[str, ...] | None = None
     """Block devices with the BFQ scheduler."""
     device_bpf: bool | None = None

@@ -19,6 +19,8 @@ from qoslet.host.machine.node_programs import (
 )
 from qoslet.host.machine.probe import MountPoint, mounts, probe
 from qoslet.host.machine.runc_fix import RuncFix, runc_fix
+from qoslet.host.state.agents import left_roots
+from qoslet.host.state.folder import STATE
 
 CAPABILITIES = {
     1: "CAP_DAC_OVERRIDE",
@@ -162,6 +164,7 @@ def look(root: str = "") -> Machine:
         if os.path.lexists(root + KUBELET_CONFIG)
         else None,
         agents=agent_roots(root),
+        left_roots=tuple(left_roots(root + STATE)),
         bfq=bfq_devices(root),
         device_bpf=device_bpf(root, probed.kernel or "") if layout == "v2" else None,
         cgroup_namespaces=os.path.exists(f"{root}/proc/self/ns/cgroup")

@@ -7,17 +7,32 @@ import socket
 
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import AGENT_SOCKET, STATE, state_directory, unescaped
+from qoslet.host.state.folder import AGENT_SOCKET, CRI, KEEPER, STATE, state_directory, unescaped
 
 
 def running_roots(state: str) -> list[str]:
     """The cgroup roots whose agents listen below the state directory ``state``; none where it
     cannot be read."""
+    return [unescaped(name) for name in _names(state) if _listens(f"{state}/{name}")]
+
+
+def left_roots(state: str) -> list[str]:
+    """The cgroup roots with pods that no agent has now: an agent left them, or was killed."""
+    kept = [name for name in _names(state) if any(map(_names, _records(f"{state}/{name}")))]
+    return [unescaped(name) for name in kept if not _listens(f"{state}/{name}")]
+
+
+def _records(folder: str) -> tuple[str, str]:
+    """The directories that have the records of pods."""
+    return f"{folder}/{KEEPER}", f"{folder}/{CRI}"
+
+
+def _names(folder: str) -> list[str]:
+    """What is in a directory; nothing where it cannot be read."""
     try:
-        names = sorted(os.listdir(state))
+        return sorted(os.listdir(folder))
     except OSError:
         return []
-    return [unescaped(name) for name in names if _listens(f"{state}/{name}")]
 
 
 def guest_roots(state: str) -> list[str]:
@@ -43,12 +58,17 @@ def _listens(folder: str) -> bool:
 
 
 def where_else(user: int, state: str = STATE) -> str:
-    """What to try where no agent answers a user: the roots that have one, or root's rights. Empty
-    where there is nothing to tell. ``state`` is root's state directory."""
+    """What to try where no agent answers a user: the roots that have one, or pods of one that has
+    ended, or root's rights. Empty where there is nothing to tell. ``state`` is root's state directory."""
     if user != 0 and os.path.isdir(state):
         return f"root's agent may run, its state is in {state}: use sudo"
     try:
-        roots = running_roots(state if user == 0 else state_directory(os.environ, user))
+        own = state if user == 0 else state_directory(os.environ, user)
     except CannotDo:
         return ""
-    return f"running agents have --cgroup-root {' or '.join(roots)}" if roots else ""
+    said = []
+    if roots := running_roots(own):
+        said.append(f"running agents have --cgroup-root {' or '.join(roots)}")
+    if roots := left_roots(own):
+        said.append(f"pods without an agent have --cgroup-root {' or '.join(roots)}")
+    return "; ".join(said)

@@ -23,4 +23,5 @@ def doctor_document(machine: Machine, rows: list[DoctorFinding]) -> dict[str, ob
         "ociRuntimes": machine.oci_programs,
         "kubeletCgroups": machine.kubelet_trees,
         "agents": machine.agents,
+        "podsWithoutAgent": machine.left_roots,
     }

@@ -35,6 +35,14 @@ def program_findings(
         )
     else:
         yield _agents(machine.agents)
+    if machine.left_roots:
+        yield DoctorFinding(
+            "qoslet pods",
+            "missing",
+            f"no agent has those of --cgroup-root {', '.join(machine.left_roots)}",
+            "nobody follows their manifests or repairs their values",
+            "qoslet run DIR --keep with that root, or end them with qoslet release",
+        )
 
 
 def _agents(roots: Sequence[str]) -> DoctorFinding:
