@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from qoslet.app.recorded import ended_pods, kept_containers
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import SLICE, is_below, process_leaf
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo
+from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.state.folder import KEEPER, state_folder
 
 if TYPE_CHECKING:
@@ -40,9 +42,11 @@ def without_ended(pods: Sequence[Pod], root: str) -> Sequence[Pod]:
 
 
 def own_containers(plan: Plan) -> Plan:
-    """The plan with the paths of containers that qoslet's records name."""
+    """The plan with the paths of containers that qoslet's records name. Raises CannotDo where it has
+    containers, and their records cannot be read."""
     kept = _kept(plan.node.kubelet.cgroup_root)
     if not kept:
+        _refuse_unrecorded(plan)
         return plan
     return replace(plan, cgroups=tuple(_completed(cgroup, kept) for cgroup in plan.cgroups))
 
@@ -62,3 +66,22 @@ def _completed(cgroup: Cgroup, kept: dict[tuple[str, str], tuple[str, bool]]) ->
         unit=leaf if leaf.endswith(".scope") and is_below(path, "/") else None,
         container=replace(container, runs=runs),
     )
+
+
+def _refuse_unrecorded(plan: Plan) -> None:
+    """Raise CannotDo where a container has the cgroup that qoslet gives it, for a user who cannot read
+    root's records: without them it counted as another's, and pods that have ended as missing."""
+    if os.geteuid() == 0:
+        return
+    pods = {one.pod.uid: one.path for one in plan.cgroups if one.level == "pod" and one.pod}
+    here = mounted()
+    tops = [top for top in (here.unified, *here.mounts.values()) if top is not None]
+    for one in plan.cgroups:
+        parent = pods.get(one.pod.uid) if one.pod is not None else None
+        if one.container is None or one.path is not None or parent is None:
+            continue
+        name = one.container.name
+        path = f"{parent}/{process_leaf(parent, name) if parent.endswith(SLICE) else name}"
+        if any(os.path.isdir(f"{top}{path}") for top in tops):
+            message = "qoslet runs this container, and its records of it cannot be read"
+            raise CannotDo(message, where=path, hint="run it as root")

@@ -1,0 +1,48 @@
+"""What a user sees of qoslet's own tree who may not read its records."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import qoslet
+from tests.live.agent.agents import Agent, agent
+from tests.live.agent.test_run import PATIENCE
+
+__all__ = ["agent"]
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
+
+NOBODY = 65534
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: app, command: [sleep, "1000"], resources: {limits: {memory: 64Mi}}}]}
+"""
+
+
+def test_without_the_records_a_container_is_not_said_to_be_anothers(agent: Agent) -> None:
+    (agent.manifests / "web.yaml").write_text(POD)
+    agent.service("--cgroup-driver", "cgroupfs")
+    agent.until(lambda: len(agent.pids()) == 1)
+    pods = qoslet.load_pods(agent.manifests)
+    node = qoslet.load_node(cgroup_root=agent.root, cgroup_driver="cgroupfs")
+    plan = qoslet.plan(pods, node)
+    found = qoslet.audit(plan).report.findings
+    assert "foreign" not in {one.verdict for one in found}
+    os.seteuid(NOBODY)
+    try:
+        with pytest.raises(qoslet.CannotDo, match="its records of it cannot be read") as refused:
+            qoslet.audit(plan)
+    finally:
+        os.seteuid(0)
+    assert refused.value.where.endswith("/app")
+    assert refused.value.hint == "run it as root"
+    known = qoslet.load_node(cgroup_root=agent.root, cgroup_driver="cgroupfs", runtime="process")
+    os.seteuid(NOBODY)
+    try:
+        assert qoslet.audit(qoslet.plan(pods, known)).report.findings == ()
+    finally:
+        os.seteuid(0)
