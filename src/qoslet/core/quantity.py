@@ -25,6 +25,7 @@ INT64_MIN = -(2**63)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_NAME = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_MIB = 1 << _BINARY["Mi"]
 _BINARY_NAME = {exponent: suffix for suffix, exponent in _BINARY.items()} | {0: ""}
 
 _FAST_DIGITS = 18
@@ -217,6 +218,13 @@ def total(amounts: Iterable[Quantity]) -> Quantity:
     for amount in amounts:
         result = add(result, amount)
     return result
+
+
+def bytes_text(amount: int) -> str:
+    """Bytes for people: above a MiB those that are no whole number of MiB are rounded."""
+    if amount > _MIB and amount % _MIB:
+        return f"{amount / _MIB:.1f}Mi"
+    return canonical(from_int(amount, "BinarySI"))
 
 
 def canonical(quantity: Quantity) -> str:

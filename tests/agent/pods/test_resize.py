@@ -89,6 +89,8 @@ def test_what_never_fits_is_infeasible_and_what_does_not_fit_now_is_deferred() -
     bench.turn()
     assert resized(bench, "cpu=5") == []
     assert state(bench) == ("Infeasible", "cpu: 5000m requested, the node has 4000m")
+    assert resized(bench, "cpu=1 memory=160Gi") == []
+    assert state(bench)[1] == "memory: 160Gi requested, the node has 8Gi"
     assert resized(bench, "cpu=3") == []
     told, why = state(bench)
     assert (told, why) == (

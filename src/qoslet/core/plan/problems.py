@@ -11,13 +11,12 @@ from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import Node, allocatable, pods_limit
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem, Severity
-from qoslet.core.quantity import canonical, from_int, from_milli
+from qoslet.core.quantity import bytes_text, canonical, from_milli
 from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import size_of_resource
 
-_MIB = 1 << 20
 _OS_FIELD = 24
 """The first minor whose API server keeps spec.os by default: gate IdentifyPodOS, beta in 1.24."""
 
@@ -55,12 +54,8 @@ def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
 
 
 def _text(name: str, amount: int) -> str:
-    """For people: bytes that are no whole number of MiB are rounded, so that two sums compare."""
-    if name == "cpu":
-        return canonical(from_milli(amount))
-    if amount > _MIB and amount % _MIB:
-        return f"{amount / _MIB:.1f}Mi"
-    return canonical(from_int(amount, "BinarySI"))
+    """For people, so that two sums compare."""
+    return canonical(from_milli(amount)) if name == "cpu" else bytes_text(amount)
 
 
 def _pods_limit(node: Node) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from qoslet.core.api.aggregate import requests
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities, Resources, Role
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import allocatable
-from qoslet.core.quantity import ZERO, QuantityError, canonical, parse
+from qoslet.core.quantity import ZERO, QuantityError, bytes_text, canonical, parse
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.step_order import magnitude
 from qoslet.core.resources.cri_resources import exclusive
@@ -181,7 +181,7 @@ def _allocatable(policy: NodePolicy) -> dict[str, int]:
 
 def _many(name: str, amount: int) -> str:
     """An amount with its unit."""
-    return f"{amount}m" if name == "cpu" else f"{amount} bytes"
+    return f"{amount}m" if name == "cpu" else bytes_text(amount)
 
 
 def restarting(old: Pod, new: Pod, policies: Iterable[tuple[str, str]]) -> list[str]:
