@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from qoslet import schema
+from qoslet.app.node.found_node import KubeletOptions, chosen_kubelet
 from qoslet.core.memory.rows import MemoryRow
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.meter import Meter
@@ -310,6 +311,10 @@ def test_other_agents_are_named(agent: Path, tmp_path: Path) -> None:
     assert where_else(1000, str(tmp_path)) == (
         f"root's agent may run, its state is in {tmp_path}: use sudo"
     )
+    with pytest.raises(CannotDo) as none:
+        chosen_kubelet(KubeletOptions(root=str(tmp_path)))
+    assert none.value.message.startswith("no kubelet runs on this machine")
+    assert str(agent) in none.value.hint or os.geteuid() != 0
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

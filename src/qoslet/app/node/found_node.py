@@ -188,7 +188,10 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
         if others:
             message = f"process {others[0]} is called kubelet, but is another user's"
             raise CannotDo(message, hint=hint)
-        raise CannotDo(f"no kubelet runs on this machine{_watched()}", hint=hint)
+        beside, alone = _agents()
+        if alone:
+            hint = f"{hint}; pods of qoslet run: their manifests with -f, and --cgroup-root {alone}"
+        raise CannotDo(f"no kubelet runs on this machine{beside}", hint=hint)
     near = [one for one in found if shares_namespace(one, "mnt") is not False]
     chosen = near or [one for one in found if shares_cgroups(one) is not False]
     if not chosen:
@@ -201,13 +204,17 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
     return chosen[0]
 
 
-def _watched() -> str:
-    """That an agent is there all the same, where one is."""
-    from qoslet.host.state.agents import guest_roots
+def _agents() -> tuple[str, str]:
+    """That an agent is beside a kubelet all the same, where one is, and the roots of those that run pods
+    themselves."""
+    from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
+    from qoslet.host.state.agents import running_roots
     from qoslet.host.state.folder import STATE
 
-    roots = guest_roots(STATE)
-    return f", though an agent of qoslet is beside the one of {', '.join(roots)}" if roots else ""
+    roots = running_roots(STATE)
+    beside = [root for root in roots if tree_owner(root) == KUBELET]
+    said = f", though an agent of qoslet is beside the one of {', '.join(beside)}" if beside else ""
+    return said, " or ".join(root for root in roots if root not in beside)
 
 
 def _listed(found: list[KubeletProcess]) -> str:
