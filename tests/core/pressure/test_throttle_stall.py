@@ -352,6 +352,19 @@ def test_values_that_others_write_below_its_usage_hide_no_stall() -> None:
     assert after(*looks).verdict.state == "stalled"
 
 
+@pytest.mark.parametrize("high", [0, 4096, MIB])
+@pytest.mark.parametrize("creeps", [0, 128 << 10])
+def test_a_memory_high_of_next_to_nothing_is_a_stall_as_well(high: int, creeps: int) -> None:
+    """A tool that wanted memory reclaimed has written it, and the kernel lets 64 pages pass in two seconds."""
+    pressure = [Pressure(0, 1 + int(n * 0.49e6), 0, 0) for n in range(8)]
+    looks = [
+        sample(n / 2, high=high, current=250 * MIB + creeps * n // 2, pressure=pressure[n])
+        for n in range(8)
+    ]
+    grown = [replace(one, stat=one.stat | {"anon": one.current}) for one in looks]
+    assert after(*grown).verdict.state == "stalled"
+
+
 def test_counters_that_went_back_begin_anew() -> None:
     looks = steady()
     assert track_sample(after(*looks), replace(looks[-1], at=9.0, local={"high": 1}), 0).streak == 0

@@ -90,8 +90,8 @@ _FAULTED_PAGES = 64
 
 def freed_enough(size: int) -> float:
     """Bytes a second that count as progress in a cgroup of so many bytes: 1 MiB, less if it is
-    small. A stalled cgroup of any size showed less than 0.4 MiB (``tests/data/stalls``)."""
-    return min(float(_MIB), size / 40)
+    small, and a page at least. A stalled cgroup of any size showed less than 0.4 MiB (``tests/data/stalls``)."""
+    return min(float(_MIB), max(size / 40, 4096.0))
 
 
 def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgress:

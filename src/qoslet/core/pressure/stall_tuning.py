@@ -14,6 +14,9 @@ class StallTuning(Struct, frozen=True):
     """Share of memory.high from which a cgroup is watched closely."""
     change_ratio_per_second: float = 1 / 40
     """Share of memory.high: memory that grows or falls faster is progress."""
+    min_change_per_second: float = 128 * 1024
+    """Lower bound of that, in bytes: who waits two seconds for each 64 pages, as the kernel delays a task at
+    most, takes so much."""
     busy_cpus: float = 0.5
     """CPUs in use that count as progress, for ``busy_seconds``, if the kernel does not tell those
     outside of it."""

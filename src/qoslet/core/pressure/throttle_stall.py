@@ -346,7 +346,8 @@ def _sign_of_progress(
     # who hardly does anything but wait may creep towards a limit near by for many seconds
     waits = progress.blocked or progress.waiting_ratio is None
     factor = tuning.exhausted_factor if exhausted and waits else 1
-    if abs(signs.growth_per_second) >= factor * signs.high * tuning.change_ratio_per_second:
+    change = max(signs.high * tuning.change_ratio_per_second, tuning.min_change_per_second)
+    if abs(signs.growth_per_second) >= factor * change:
         return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
         return f"it waits {signs.waiting_ratio:.0%} of the time"

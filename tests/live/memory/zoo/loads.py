@@ -335,6 +335,7 @@ SCENES: Final = (
         for name, bound, loads in (
             ("limits", STALLED_SECONDS, STALLS),
             ("other writer", 9.0, STALLS),
+            ("nothing left", CROWDED_SECONDS, STALLS[:3]),
             ("pauses", 6.0, STALLS),
             ("ends", CROWDED_SECONDS, STALLS[:3]),
             ("permits", 8.0, tuple(replace(one, guard="observe") for one in STALLS)),

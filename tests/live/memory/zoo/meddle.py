@@ -53,6 +53,12 @@ def _other_writer(stage: Stage, loads: Sequence[Load]) -> None:
             _put(stage, [load], "memory.high", str((load.limit * 3 // 4 - number % 4) * MIB))
 
 
+def _nothing(stage: Stage, loads: Sequence[Load]) -> None:
+    """Somebody wants all memory of containers reclaimed, and leaves a memory.high of zero."""
+    time.sleep(1.0)
+    _put(stage, loads, "memory.high", "0")
+
+
 def _pauses(stage: Stage, loads: Sequence[Load]) -> None:
     """Somebody freezes containers for a second and a half, three times."""
     for value in "101010":
@@ -86,6 +92,7 @@ def _resizes(stage: Stage, loads: Sequence[Load]) -> None:
 MEDDLING: Final[Mapping[str, Callable[[Stage, Sequence[Load]], None]]] = {
     "limits": _limits,
     "other writer": _other_writer,
+    "nothing left": _nothing,
     "pauses": _pauses,
     "ends": _ends,
     "permits": _permits,
