@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from qoslet.app.bundle.inputs import BundleInputs
     from qoslet.core.api.manifest import Loaded
     from qoslet.core.api.pod import Pod, System
+    from qoslet.core.managers.container_manager import Assignments
     from qoslet.core.node.node import Node
     from qoslet.core.problem import Problem
     from qoslet.core.resources.cgroup_tree import Plan
@@ -45,10 +46,13 @@ class Inputs(Struct, frozen=True):
     is_new: bool = False
     ready: frozenset[str] | None = None
     older: frozenset[str] | None = None
+    kept: Assignments | None = None
+    """The CPUs and memory that the kubelet has handed out, as far as it is known."""
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
-        return plan(self.pods, self.node, self.problems)
+        is_told = self.kept is not None
+        return plan(self.pods, self.node, self.problems, self.kept, is_told=is_told)
 
 
 def read(
@@ -83,8 +87,7 @@ def read(
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
-    options = Options(args.expand, args.resources == "allocated", node.name if node else None)
-    options = replace(options, namespace=_namespace(args), selector=args.selector)
+    options = _options(args, node.name if node else None)
     recursive = getattr(args, "recursive", False)
     try:
         if given is not None:
@@ -100,7 +103,8 @@ def read(
         raise BadInputs(faults)
     if not again:
         note_origins(node)
-    return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
+    kept = None if bundle is None else bundle.assignments(node)
+    return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded, kept=kept)
 
 
 def note_origins(node: Node) -> None:
@@ -151,6 +155,7 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
 def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     """The node and the pods of the kubelet that runs here; documents of ``--node`` and ``-f`` stand
     above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
+    from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
 
     if getattr(args, "bundle", None) is not None:
@@ -160,8 +165,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     for line in () if again else found.lines():
         note(line)
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())
-    options = Options(args.expand, args.resources == "allocated", node.name)
-    options = replace(options, namespace=_namespace(args), selector=args.selector)
+    options = _options(args, node.name)
     if paths := [*args.filename, *getattr(args, "paths", ())]:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
@@ -182,6 +186,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         found.is_new,
         found.ready,
         found.older,
+        kubelet_assignments(found, node),
     )
 
 
@@ -189,6 +194,12 @@ def scheduled(inputs: Inputs) -> Inputs:
     """The pods that the node has: without those that wait for a scheduler."""
     pods = [pod for pod in inputs.pods if pod.node_name or pod.phase != "Pending"]
     return inputs if len(pods) == len(inputs.pods) else replace(inputs, pods=pods)
+
+
+def _options(args: argparse.Namespace, node_name: str | None) -> Options:
+    """How pods are read."""
+    options = Options(args.expand, args.resources == "allocated", node_name)
+    return replace(options, namespace=_namespace(args), selector=args.selector)
 
 
 def _namespace(args: argparse.Namespace) -> str | None:

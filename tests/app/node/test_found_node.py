@@ -11,11 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import Credentials, FoundNode, KubeletOptions, find_node
+from qoslet.core.node.node import Kubelet
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.kubelet.manager_states import manager_states
 from tests.cli.fixtures import environment
+from tests.core.managers.fixtures import node_of
 from tests.host.kubelet.fake_node import (
     CERTIFICATES,
     HEAD,
@@ -295,3 +300,23 @@ def test_an_audit_takes_the_pods_of_the_kubelet(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr
     assert {one["verdict"] for one in found} == {"pending"}
     assert "/nosuch/kubepods" in {one["name"] for one in found}
+
+
+def test_what_its_managers_handed_out_is_read_from_its_root_directory(tmp_path: Path) -> None:
+    entries = {"u": {"c": "1"}}
+    state = json.dumps({"policyName": "static", "defaultCpuSet": "0", "entries": entries})
+    with kubelet_port({"/pods": pods("a"), "/metrics": METRICS}) as (number, _):
+        files = {
+            "/k.yaml": f"{HEAD}readOnlyPort: {number}\nport: 1\n",
+            "/data/cpu_manager_state": state,
+        }
+        declare(tmp_path, "--config=/k.yaml", "--root-dir=/data", files=files)
+        found = look(tmp_path)
+    static = node_of(cpus="0-1", numa=("0-1",), sizes=(1 << 30,))
+    kept = kubelet_assignments(found, static)
+    assert kept is not None
+    assert kept.cpus == {("u", "c"): frozenset({1})}
+    assert kubelet_assignments(found, replace(static, kubelet=Kubelet())) is None
+    # a kubelet that ended, and a directory that cannot be read
+    assert manager_states(f"{tmp_path}/proc/1", "/data") == {}
+    assert manager_states(found.folder, "/none") == {}

@@ -25,6 +25,11 @@ KUBELET_NODE = BUNDLES / "kubelet-containerd-v1.tar.gz"
 had no right to lower ``oom_score_adj``."""
 
 
+NUMA_NODE = BUNDLES / "kubelet-numa-v2.tar.gz"
+"""A node of a kubelet 1.36.2 with static CPU and memory managers and two NUMA nodes, redacted; its ``/pods`` names the
+pods in another order than that of their admission."""
+
+
 def audited(bundle: Path, *options: str) -> tuple[int, dict[str, Any]]:
     done = run("audit", "--bundle", str(bundle), "-o", "json", *options)
     assert done.returncode in (0, 1), done.stderr
@@ -67,6 +72,17 @@ def test_a_real_kubelets_bundle() -> None:
     done = run("doctor", "--bundle", str(KUBELET_NODE))
     assert done.returncode == 0
     assert "kubelet" in done.stdout
+
+
+def test_cpus_and_memory_are_those_that_the_kubelet_handed_out(tmp_path: Path) -> None:
+    code, found = audited(NUMA_NODE)
+    assert (code, found["compared"], found["findings"]) == (0, 431, [])
+    about = json.loads(unpack(NUMA_NODE.read_bytes(), "b").parts["bundle.json"])
+    del about["kubelet"]["assigned"]
+    without = changed(tmp_path, NUMA_NODE, bundle_json=json.dumps(about).encode())
+    code, found = audited(without)
+    assert code == 1
+    assert {one["file"] for one in found["findings"]} == {"cpuset.cpus", "cpuset.mems"}
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
     from qoslet.core.audit.kubelet_work import KubeletWork
     from qoslet.core.bundle.rows import CgroupRow, UnitRow
+    from qoslet.core.managers.container_manager import Assignments
     from qoslet.core.node.machine import Machine
     from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupsResult
 
@@ -55,6 +56,8 @@ class BundleSource(Struct):
     least_oom_score_adj: int | None = None
     work: KubeletWork | None = None
     """That of the kubelet which was asked for the pods."""
+    kept: Assignments | None = None
+    """The CPUs and memory that it has handed out."""
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -156,7 +159,9 @@ def _about(source: BundleSource, time: str, names: Pseudonyms | None) -> dict[st
         ],
         "unreadFiles": len(unread),
         "leastOomScoreAdj": source.least_oom_score_adj,
-        "kubelet": None if source.work is None else kubelet_state(source.work, names or keep),
+        "kubelet": None
+        if source.work is None
+        else kubelet_state(source.work, source.kept, names or keep),
     }
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.bundle.contents import BundleSource, kubelet_document
+from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.app.own_tree import keeps_pods
@@ -89,6 +90,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         facts=machine,
         least_oom_score_adj=least_oom_score_adj(),
         work=None if kubelet is None or asked.paths else _work(kubelet),
+        kept=None if kubelet is None else kubelet_assignments(kubelet, node),
         missing=missing,
     )
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.manifest import Loaded, Options
     from qoslet.core.api.pod import System
     from qoslet.core.audit.kubelet_work import KubeletWork
+    from qoslet.core.managers.container_manager import Assignments
     from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
@@ -140,6 +141,15 @@ class BundleInputs:
         """What the kubelet of the node was about to do; None where none was asked. Raises BadInput."""
         state = self._about().kubelet
         return None if state is None else state.work()
+
+    def assignments(self, node: Node) -> Assignments | None:
+        """The CPUs and memory that the kubelet had handed out, as far as they fit a node. Raises BadInput."""
+        state = self._about().kubelet
+        if state is None or not state.assigned:
+            return None
+        from qoslet.core.managers.told import fitting
+
+        return fitting(node, state.assignments())
 
     def _about(self) -> _About:
         """What ``bundle.json`` says. Raises BadInput."""

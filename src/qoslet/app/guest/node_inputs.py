@@ -15,6 +15,7 @@ from qoslet.agent.guest.ports import NodeView
 from qoslet.app.guest.decoded_pods import DecodedPods
 from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
+from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.core.api.manifest import Options
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.namespaces import confined, without_others
@@ -186,11 +187,12 @@ class NodeInputs:
         running = reading.running
         told = (*problems, *loaded.problems)
         pods = confined(loaded.pods, policy, self._kubelets(policy, node))
-        return scheduled(Inputs(pods, node, told, loaded, running))
+        kept = None if self._found is None else kubelet_assignments(self._found, node)
+        return scheduled(Inputs(pods, node, told, loaded, running, kept=kept))
 
     def _planned(self, inputs: Inputs, policy: GuestPolicy, *, allocated: bool) -> Plan:
         """The plan, without what the policy's Memory QoS would be for pods that it is not about."""
-        made = self._plans[allocated].plan(inputs.pods, inputs.node, inputs.problems)
+        made = self._plans[allocated].plan(inputs.pods, inputs.node, inputs.problems, inputs.kept)
         return without_others(made, policy, self._kubelets(policy, inputs.node))
 
     def _kubelets(self, policy: GuestPolicy, node: Node) -> Node:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,20 +14,20 @@ from qoslet.app.node.kubelet_runtime import (
     kubelet_runtime,
     pods_of_manifests,
     runtime_socket,
+    sandboxed_pods,
     static_pod_names,
 )
 from qoslet.app.node.listed_pods import listed_pods, node_of, runtime_of
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.sources import KUBELET_API
-from qoslet.core.node.running_kubelet.containers import restarting
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.versions.kubernetes import NEWEST
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
 from qoslet.host.kubelet.client import Credentials as Credentials
 from qoslet.host.kubelet.configuration import Configuration, configuration
-from qoslet.host.kubelet.pod_states import was_resized
+from qoslet.host.kubelet.pod_states import root_directory, was_resized
 from qoslet.host.kubelet.ports import read_only_port, secure_port
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import (
@@ -89,6 +88,10 @@ class FoundNode(Struct, frozen=True):
     is_new: bool = False
     """Whether the kubelet has just started, so that its first QoS update may be to come and it may
     name fewer pods than it has."""
+    folder: str = ""
+    """Its directory in /proc."""
+    root: str = ""
+    """Its root directory, as it sees it."""
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -135,15 +138,20 @@ def find_node(options: KubeletOptions) -> FoundNode:
     if age is not None and not is_new and age < READING_SECONDS and pods is not None:
         manifests = static_pod_names(process, fields, name or node_name(read))
         is_new = not manifests <= {(one.namespace, one.name) for one in listed}
-    ready = older = None
-    if runtime.is_asked:
-        if age is not None:
-            begun = time.time() - age
-            older = frozenset(one.uid for one in runtime.sandboxes if one.created_at < begun)
-        ready = frozenset(one.uid for one in runtime.sandboxes)
-        ready -= restarting(pods[1], runtime.containers) if pods is not None else frozenset()
+    ready, older = sandboxed_pods(runtime, pods, age)
     return FoundNode(
-        process.pid, name, documents, pods, notes, runtime.uids, has_changed, ready, older, is_new
+        process.pid,
+        name,
+        documents,
+        pods,
+        notes,
+        runtime.uids,
+        has_changed,
+        ready,
+        older,
+        is_new,
+        process.folder,
+        root_directory(read.command),
     )
 
 

@@ -4,6 +4,7 @@ pods whose statuses lack their IDs."""
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.running_kubelet.containers import (
     RuntimeContainer,
     RuntimeSandbox,
+    restarting,
     static_name,
     static_pods,
     with_container_ids,
@@ -131,6 +133,21 @@ def completed(pods: bytes, runtime: KubeletRuntime) -> bytes:
         return pods
     filled, count = with_container_ids(items, runtime.containers, runtime.scheme)
     return msgspec.json.encode({**document, "items": filled}) if count else pods
+
+
+def sandboxed_pods(
+    runtime: KubeletRuntime, pods: tuple[str, bytes] | None, age: float | None
+) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """UIDs of the pods that have a ready sandbox with all containers that run by the statuses in ``pods``, and
+    of those whose sandbox is older than a kubelet of this ``age``; None where that is not known."""
+    if not runtime.is_asked:
+        return None, None
+    older = None
+    if age is not None:
+        begun = time.time() - age
+        older = frozenset(one.uid for one in runtime.sandboxes if one.created_at < begun)
+    ready = frozenset(one.uid for one in runtime.sandboxes)
+    return ready - (restarting(pods[1], runtime.containers) if pods else frozenset()), older
 
 
 def pods_of_manifests(

@@ -1,5 +1,5 @@
 """What a bundle tells of the work of the kubelet of its node, so that an audit of it waits for the same as
-one of the node did."""
+one of the node did, and of the CPUs and memory that the kubelet has handed out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,28 @@ from msgspec import Struct
 
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.fields import Rename
+from qoslet.core.managers.container_manager import Assignments
+from qoslet.core.managers.memory_manager import MemoryBlock
+from qoslet.core.node.fields import cpus as cpus_of
+from qoslet.core.node.topology import NO_CPUS, listed
+
+
+class AssignedResources(Struct, omit_defaults=True):
+    """The exclusive CPUs of a container, in list format, and its memory."""
+
+    cpus: str = ""
+    memory: list[MemoryBlock] = []
 
 
 class KubeletState(Struct, rename="camel"):
-    """The field ``kubelet`` of ``bundle.json``, with pods by their UIDs."""
+    """The field ``kubelet`` of ``bundle.json``, with pods by their UIDs; ``assigned`` by UID and container."""
 
     running: list[str] = []
     ready: list[str] | None = None
     older: list[str] | None = None
     is_new: bool = False
     has_changed: bool = False
+    assigned: dict[str, dict[str, AssignedResources]] = {}
 
     def work(self) -> KubeletWork:
         """The same for an audit."""
@@ -28,8 +40,20 @@ class KubeletState(Struct, rename="camel"):
             older=None if self.older is None else frozenset(self.older),
         )
 
+    def assignments(self) -> Assignments:
+        """What is assigned, for a plan."""
+        rows = [
+            ((uid, name), one)
+            for uid, containers in self.assigned.items()
+            for name, one in containers.items()
+        ]
+        return Assignments(
+            {holder: frozenset(cpus_of(one.cpus) or ()) for holder, one in rows if one.cpus},
+            {holder: tuple(one.memory) for holder, one in rows if one.memory},
+        )
 
-def kubelet_state(work: KubeletWork, rename: Rename) -> KubeletState:
+
+def kubelet_state(work: KubeletWork, kept: Assignments | None, rename: Rename) -> KubeletState:
     """What goes into a bundle; ``rename`` gives names others."""
 
     def uids(found: frozenset[str]) -> list[str]:
@@ -41,4 +65,15 @@ def kubelet_state(work: KubeletWork, rename: Rename) -> KubeletState:
         older=None if work.older is None else uids(work.older),
         is_new=work.is_new,
         has_changed=work.has_changed,
+        assigned={} if kept is None else _assigned(kept, rename),
     )
+
+
+def _assigned(kept: Assignments, rename: Rename) -> dict[str, dict[str, AssignedResources]]:
+    found: dict[str, dict[str, AssignedResources]] = {}
+    for holder in sorted({*kept.cpus, *kept.memory}):
+        uid, name = rename("uid", holder[0]), rename("container", holder[1])
+        cpus = listed(kept.cpus.get(holder, NO_CPUS))
+        memory = list(kept.memory.get(holder, ()))
+        found.setdefault(uid, {})[name] = AssignedResources(cpus, memory)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.node.node import Node
@@ -10,6 +11,9 @@ from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.plan.plan import plan
 from qoslet.core.problem import Problem
 from qoslet.core.resources.cgroup_tree import Plan
+
+if TYPE_CHECKING:
+    from qoslet.core.managers.container_manager import Assignments
 
 
 class KeptPlan:
@@ -20,8 +24,15 @@ class KeptPlan:
         self._live: LivePlan | None = None
         self._pods: dict[str, Pod] = {}
 
-    def plan(self, pods: Sequence[Pod], node: Node, problems: Sequence[Problem] = ()) -> Plan:
-        """The plan of these pods, each with a UID of its own."""
+    def plan(
+        self,
+        pods: Sequence[Pod],
+        node: Node,
+        problems: Sequence[Problem] = (),
+        kept: Assignments | None = None,
+    ) -> Plan:
+        """The plan of these pods, each with a UID of its own; ``kept`` is what the
+        kubelet has told of its managers."""
         live, before = self._live, self._pods
         wanted = {pod.uid: pod for pod in pods}
         self._live, self._pods = None, {}
@@ -29,7 +40,7 @@ class KeptPlan:
             live = LivePlan(node)
             if live.managers is not None:
                 # where pods have CPUs of their own, each list is placed by itself
-                return plan(pods, node, problems)
+                return plan(pods, node, problems, kept, is_told=kept is not None)
             live.add_all(pods)
         else:
             for uid in before.keys() - wanted.keys():

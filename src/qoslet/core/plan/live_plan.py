@@ -71,10 +71,14 @@ _NOBODY: frozenset[str] = frozenset()
 class LivePlan:
     """The plan of the pods put so far, on one node. Pods stand in the order in which their UIDs
     first came; names are not compared, whoever reads manifests does that. ``kept`` is what an
-    earlier run's managers handed out: pods that come find their places again."""
+    earlier run's managers handed out: pods that come find their places again. ``is_told``: that is
+    what pods have, whatever their order."""
 
-    def __init__(self, node: Node, kept: Assignments | None = None) -> None:
+    def __init__(
+        self, node: Node, kept: Assignments | None = None, *, is_told: bool = False
+    ) -> None:
         self.planner = Planner(node)
+        self._is_told = is_told
         if self.planner.managers is not None and kept is not None:
             self.planner.managers.restore(kept)
         self._held: dict[str, _Held] = {}
@@ -264,7 +268,7 @@ class LivePlan:
         from qoslet.core.plan.manager_problems import placing_problems
 
         refused = [one.pod for one in self._in_order(managers.refused)]
-        yield from placing_problems(policy, managers, refused)
+        yield from placing_problems(policy, managers, refused, is_told=self._is_told)
 
     def _summary(self, shape: int) -> TemplateSummary | None:
         """A shape with the first pod that has it; None where no pod has it."""

@@ -11,9 +11,10 @@ from qoslet.core.resources.node_policy import NodePolicy
 
 
 def placing_problems(
-    policy: NodePolicy, managers: Managers | None, pods: Sequence[Pod]
+    policy: NodePolicy, managers: Managers | None, pods: Sequence[Pod], *, is_told: bool = False
 ) -> Iterator[Problem]:
-    """Pods that a kubelet would refuse, and on what the handed out CPUs and nodes depend."""
+    """Pods that a kubelet would refuse, and on what the handed out CPUs and nodes depend, unless
+    the kubelet itself has told them."""
     if managers is None:
         return
     node = f"node {policy.node.name or 'this'}"
@@ -23,12 +24,13 @@ def placing_problems(
             message = f"rejected with {refusal.reason}: {refusal.message}"
             code = ProblemCode.POD_NOT_ADMITTED
             yield Problem("error", pod.where, message, refusal.hint, code)
-    yield Problem(
-        "info",
-        node,
-        "exclusive CPUs and memory are assigned in this order of pods",
-        "a running kubelet assigns them in order of admission: see its cpu_manager_state and memory_manager_state",
-    )
+    if not is_told:
+        yield Problem(
+            "info",
+            node,
+            "exclusive CPUs and memory are assigned in this order of pods",
+            "a running kubelet assigns them in order of admission: see its cpu_manager_state and memory_manager_state",
+        )
     if managers.topology.flat:
         yield Problem(
             "info",

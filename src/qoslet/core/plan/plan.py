@@ -20,10 +20,13 @@ def plan(
     node: Node,
     problems: Sequence[Problem] = (),
     kept: Assignments | None = None,
+    *,
+    is_told: bool = False,
 ) -> Plan:
     """The whole tree, parents first. ``problems`` are those that reading met; what planning
     meets is added. Nothing is refused: what does not fit is planned and mentioned. ``kept`` is
-    what the CPU and memory managers handed out before."""
-    live = LivePlan(node, kept)
+    what the CPU and memory managers handed out before; ``is_told``: that is what pods have,
+    whatever their order."""
+    live = LivePlan(node, kept, is_told=is_told)
     live.add_all(pods)
     return live.plan(tuple(problems))

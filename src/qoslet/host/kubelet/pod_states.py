@@ -58,7 +58,7 @@ def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> b
     """Whether the states of pods were written within ``RECENT_SECONDS``, other than for a container
     that started then: a pod's start updates QoS cgroups itself. A pod whose spec was changed may be
     resized at the same time. False where that cannot be seen."""
-    folder = f"{process.folder}/root{command.path('root-dir', _ROOT)}"
+    folder = f"{process.folder}/root{root_directory(command)}"
     written = max((_written(f"{folder}/{name}") for name in _FILES), default=0.0)
     if not 0.0 <= time.time() - written < RECENT_SECONDS:
         return False
@@ -66,6 +66,11 @@ def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> b
     if any(_was_changed(one) for one in listed):
         return True
     return all(abs(written - at) > _NEAR_SECONDS for at in _starts(listed))
+
+
+def root_directory(command: CommandLine) -> str:
+    """The directory in which a kubelet keeps what it knows."""
+    return command.path("root-dir", _ROOT)
 
 
 def _written(path: str) -> float:
