@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.app import teardown
 from qoslet.app import tree as owned_tree
 from qoslet.cli import main
 from qoslet.core.reconcile.journal import Header, lines, read
+from qoslet.core.reconcile.restore import restore
 from qoslet.host.state.folder import state_directory
 from qoslet.host.state.resume import open_journal
 from tests.live.machine import PODS, Done, Machine
@@ -215,11 +217,16 @@ def test_pods_that_left_are_removed_or_named(machine: Machine) -> None:
     assert machine.run("release").code == 0
 
 
-def test_nothing_stays_of_cgroups_that_another_process_removed(machine: Machine) -> None:
+def test_nothing_stays_of_cgroups_that_went_during_a_release(machine: Machine) -> None:
     assert machine.run("apply").code == 0
-    for tree in machine.driver.layout.trees:
-        os.rmdir(f"{tree.point}{machine.root}/kubepods/burstable/poda0/c0ffee")
-    assert machine.run("release").code == 0
+    place = owned_tree.place_of(machine.root, None, "cgroupfs")
+    with owned_tree.tree(place, write=True, verb=None) as tree:
+        for one in machine.driver.layout.trees:
+            os.rmdir(f"{one.point}{machine.root}/kubepods/burstable/poda0/c0ffee")
+        what = restore(tree.ledger, tree.standing(), hierarchy=place.hierarchy)
+        assert not what.refusals
+        teardown.perform(tree, what)
+    assert machine.driver.below(machine.root) == []
     assert not machine.journal().parent.exists()
 
 
