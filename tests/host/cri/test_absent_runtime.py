@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.host.cri.server import CriServer, No
 from tests.host.cri.test_runtime import Hand, hand, server, spec_of
 
@@ -117,3 +118,18 @@ def test_a_runtime_that_hangs_is_told_of(server: CriServer, tmp_path: Path) -> N
     assert not any("no answer" in line for line in hand.runtime.notes)
     hand.ends()
     hand.runtime.close()
+
+
+def test_what_was_refused_long_ago_delays_no_later_attempt(hand: Hand) -> None:
+    busy = No(grpc.StatusCode.UNKNOWN, "busy")
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.once["StopPodSandbox"] = [busy] * 8
+    (box,) = hand.server.boxes.values()
+    box.state = pb.SANDBOX_NOTREADY
+    hand.until(lambda: box.id not in hand.server.boxes)
+    hand.running("app")
+    hand.server.once["StopPodSandbox"] = [busy]
+    hand.runtime.stop("uid", 5.0)
+    # eight times refused, it would be a minute
+    hand.until(lambda: all(one.ended for one in hand.runtime.list_pods().values()), 30.0)

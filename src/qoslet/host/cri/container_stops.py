@@ -74,10 +74,15 @@ class ContainerStops(StatusSync):
 
     def _put_off(self, name: str, message: str) -> None:
         """The pod as a whole has to wait."""
+        self._later = self._around.clock() + self._next_delay(name)
+        self._around.note(f"{self.pod.spec.key}: {message}")
+
+    def _next_delay(self, name: str) -> float:
+        """Seconds until what was refused is tried again, for a container or, without a name, for the pod:
+        twice as many each time."""
         delay = self._delays.get(name, 0.0)
         self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
-        self._later = self._around.clock() + delay
-        self._around.note(f"{self.pod.spec.key}: {message}")
+        return delay
 
     def _signal(self, launch: ProcessSpec) -> None:
         """Ask a container to end; the runtime kills it at the end of its grace period."""

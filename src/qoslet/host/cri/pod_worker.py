@@ -21,7 +21,7 @@ from qoslet.core.workload.lifecycle import (
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import QosletError
 from qoslet.host.cri.calls import Away, CallFailed
-from qoslet.host.cri.container_stops import KILL_AGAIN, RETRY, ContainerStops
+from qoslet.host.cri.container_stops import KILL_AGAIN, ContainerStops
 from qoslet.host.cri.hooks import CriHooks
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
@@ -67,6 +67,7 @@ class PodRun(ContainerStops):
                     self.stale = False
                     await self._look()
                 await self._work()
+                self._delays.pop("", None)
             except Away as error:
                 self.stale = self._unsure = True
                 around.away(error)
@@ -185,14 +186,13 @@ class PodRun(ContainerStops):
     def _refused(self, name: str, error: NotStartable) -> None:
         """A container has to wait."""
         pod = self.pod
-        delay = self._delays.get(name, 0.0)
-        self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
         # it may be refused as an earlier request, whose answer never came, was heard late
         self.stale = self.stale or error.reason in (
             "FailedCreatePodSandBox",
             "CreateContainerError",
         )
-        life = postponed(pod.lives[name], error.reason, self._around.clock() + delay)
+        until = self._around.clock() + self._next_delay(name)
+        life = postponed(pod.lives[name], error.reason, until)
         if life.phase == "ended":
             life = replace(life, reason=error.reason)
         pod.lives[name] = life
