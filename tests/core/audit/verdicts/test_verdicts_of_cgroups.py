@@ -36,6 +36,22 @@ def test_a_removed_cgroup_is_missing_once(
     assert (found.path, found.name) == (cgroup.path, cgroup.name)
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("process", "qoslet creates it as it starts the pod: qoslet ps says why it has not"),
+        ("runc-1.4.0", "restart the pod: the kubelet and the runtime create it"),
+    ],
+)
+def test_a_missing_pod_has_the_hint_of_who_makes_it(folder: str, name: str, hint: str) -> None:
+    plan = plan_of(folder)
+    profile = replace(plan.node.profile, runtime=runtime_of(name))
+    plan = replace(plan, node=replace(plan.node, profile=profile))
+    pod = first(plan, "pod")
+    found = look(plan, without(tree_of(plan), pod.path or "")).findings
+    assert [one.hint for one in found if one.path == pod.path] == [hint]
+
+
 def test_a_container_that_does_not_run_is_not_missing(folder: str) -> None:
     plan = plan_of(folder)
     cgroup = first(plan, "container")

@@ -306,8 +306,9 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
     )
     more = f", nor have the {below} planned below it" if below else ""
     pod, own = cgroup.pod, context.is_own
-    maker = "qoslet creates it" if own else "the kubelet and the runtime create it"
-    hint, fix = f"restart the pod: {maker}", None
+    hint, fix = "restart the pod: the kubelet and the runtime create it", None
+    if own:
+        hint = "qoslet creates it as it starts the pod: qoslet ps says why it has not"
     if pod is None:
         hint = (
             "qoslet run and qoslet apply create it"
