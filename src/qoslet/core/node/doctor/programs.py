@@ -40,7 +40,7 @@ def program_findings(
             "qoslet pods",
             "missing",
             f"no agent has those of --cgroup-root {', '.join(machine.left_roots)}",
-            "nobody follows their manifests or repairs their values",
+            "no agent follows their manifests or repairs their values",
             "qoslet run DIR --keep with that root, or end them with qoslet release",
         )
 
