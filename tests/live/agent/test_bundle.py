@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,18 @@ def planned(agent: Agent, *options: str, root: bool = False) -> dict[str, Any]:
     found["node"]["probed"] = []
     del found["problems"]
     return found
+
+
+def test_relative_manifests_begin_where_the_agent_began(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (agent.manifests / "pods.yaml").write_text(PODS)
+    agent.manifests = Path(os.path.relpath(agent.manifests))
+    agent.service()
+    agent.until(lambda: len(agent.pids()) == 4)
+    monkeypatch.chdir(tmp_path)
+    pods = json.loads(parts(agent, tmp_path / "b.tgz")["pods.json"])["items"]
+    assert [one["metadata"]["name"] for one in pods] == ["zqalpha", "zqbeta"]
 
 
 def test_the_bundle_of_a_running_agent(agent: Agent, tmp_path: Path) -> None:

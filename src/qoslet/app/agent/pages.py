@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
@@ -43,6 +44,14 @@ class Questions:
             queue.close()
 
 
+def _working_directory() -> str | None:
+    """Where relative manifests begin; None where that directory was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 def pages_of(
     questions: Questions,
     root: str,
@@ -55,7 +64,8 @@ def pages_of(
         from qoslet.render.documents.agent.pods import pods_document
         from qoslet.render.documents.plan import encode
 
-        return Page("application/json", encode(pods_document(questions.pods.ask(), root, driver)))
+        document = pods_document(questions.pods.ask(), root, driver, _working_directory())
+        return Page("application/json", encode(document))
 
     def metrics() -> Page:
         from qoslet.render.metrics import MEDIA, exposition

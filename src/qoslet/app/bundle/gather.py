@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -218,7 +219,9 @@ def _agent_pods(
     """The pods of an agent, from the manifests that it names, with their states as their status."""
     rows = {str(row.get("uid")): row for row in agent.get("items") or []}
     found: dict[str, tuple[Pod, Mapping[str, Any]]] = {}
-    for path in sorted({str(row["manifest"]) for row in rows.values() if row.get("manifest")}):
+    begin = str(agent.get("workingDirectory") or "")
+    for file in sorted({str(row["manifest"]) for row in rows.values() if row.get("manifest")}):
+        path = os.path.join(begin, file)
         for expand in (False, True):
             if len(found) == len(rows):
                 break

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from qoslet.core.workload.pod_status import PodRow, PodUsage
 
 
-def pods_document(snapshot: Snapshot, root: str, driver: str) -> Document:
-    """Every pod with its containers, and how the agent is."""
+def pods_document(
+    snapshot: Snapshot, root: str, driver: str, directory: str | None = None
+) -> Document:
+    """Every pod with its containers, and how the agent is; ``directory`` is where relative
+    manifests begin."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PodStates",
         "root": root,
         "driver": driver,
+        "workingDirectory": directory,
         "summary": snapshot.summary,
         "cycle": snapshot.cycle,
         "items": [_pod(row) for row in snapshot.pods],
