@@ -153,3 +153,24 @@ def test_groups_that_only_an_old_journal_names_are_somebody_elses(
         now.release()
     assert list(now.kernel.observe(ROOT).cgroups) == paths
     assert sorted(os.listdir(tmp_path / "state/q")) == ["journal.boot0"]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_cgroup_that_a_runtime_made_anew_for_a_recorded_container_is_ours(
+    tmp_path: Path, recorded: bool
+) -> None:
+    boot = Boot(tmp_path, "one", "v2")
+    boot.apply()
+    pod = "/q/kubepods/poda"
+    boot.kernel.perform([Step("remove", pod), Step("create", pod), Step("create", f"{pod}/app")])
+    boot.kernel.spawn(f"{pod}/app")
+    made, tree = [f"{pod}/app"] if recorded else [], Owned(boot.kernel)
+    journal = open_journal(ROOT, tree, state=boot.state, boot="one", recorded=lambda: made)
+    try:
+        assert (pod in journal.ledger.cgroups) is recorded
+        assert "/q/kubepods" in journal.ledger.cgroups
+    finally:
+        journal.close(gone=False)
+    seen, _ = read_journal(ROOT, tree, state=boot.state, boot="one", recorded=lambda: made)
+    assert seen.is_owned(pod, tree.identity(pod) or 0) is recorded
+    assert not [key for key in seen.files if key[0] == pod], "its files are new, too"

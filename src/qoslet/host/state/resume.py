@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from msgspec import Struct
@@ -47,10 +46,8 @@ from qoslet.host.state.journal_file import (
     this_boot,
 )
 from qoslet.host.state.keepers import keepers_of
+from qoslet.host.state.prune import Recorded, prune
 from qoslet.host.state.root_lock import cannot
-
-Recorded = Callable[[], Collection[str]]
-"""The groups that records of this boot's pods name, asked where the journal is damaged."""
 
 DAMAGED_SHOWN = 5
 """Damaged lines whose numbers are logged."""
@@ -257,7 +254,7 @@ def _take_up(
                 hint=f"--cgroup-driver {before.driver}, or qoslet release first",
             )
         stale = stale or before.verb != header.verb
-    stale = prune(ledger, tree) or stale
+    stale = prune(ledger, tree, recorded) or stale
     _refuse_other_guest(before, header, ledger)
     if before is not None and before.verb != header.verb and ledger.cgroups:
         pods = "stops its pods and " if before.verb == "run" else ""
@@ -350,23 +347,6 @@ def _check_root(
     refuse_foreign(tree, root, [root], ledger, valid=False)
 
 
-def prune(ledger: JournalState, tree: Owned) -> bool:
-    """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
-    True if that changed anything. On v1 a group may be absent only where its inode would tell: it
-    was renamed there, and stays ours in the other hierarchies."""
-    changed = False
-    for path, (standing, inode) in list(ledger.cgroups.items()):
-        now = tree.identity(path)
-        if now is not None and now == inode:
-            continue
-        changed = True
-        if now is None or (inode != 0 and tree.identifies(path)):
-            ledger.forget(path)
-        else:
-            ledger.cgroups[path] = (standing, now)
-    return changed
-
-
 def read_journal(
     root: str,
     tree: Owned,
@@ -392,6 +372,6 @@ def read_journal(
             header, given = before, given or before.verb in GUESTS
             if parts.parsed.bad or parts.lost:
                 _recovered(ledger, parts, tree, root, given, recorded)
-    prune(ledger, tree)
+    prune(ledger, tree, recorded)
     _check_root(root, tree, ledger, given, parts, f"{state}/{escaped(root)}")
     return ledger, header
