@@ -13,12 +13,27 @@ _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _BACKWARDS = re.compile(r"-\d")
 
 
-def duration(text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``1h30m``. Raises ArgumentTypeError, also for zero."""
-    seconds = _seconds(text) if _DURATION.fullmatch(text) else 0.0
-    if seconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 10s, 5m or 1h30m")
+def span(text: str) -> float:
+    """Seconds of ``90``, ``0.5``, ``90s``, ``1h30m``, below 32 years. Raises ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = _seconds(text) if _DURATION.fullmatch(text) else -1.0
+    if not 0 <= seconds < 10**9:
+        raise _no_duration(text)
     return seconds
+
+
+def duration(text: str) -> float:
+    """The same above zero. Raises ArgumentTypeError."""
+    seconds = span(text)
+    if not seconds:
+        raise _no_duration(text)
+    return seconds
+
+
+def _no_duration(text: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"{text!r} is not a duration such as 10s, 5m or 1h30m")
 
 
 def _seconds(text: str) -> float:

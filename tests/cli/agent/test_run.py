@@ -37,7 +37,7 @@ from tests.cli.fixtures import environment, run
         (("examples/", "--cgroup-root", "/"), "must be a cgroup below /"),
         (("examples/", "--cgroup-root", "/a/../b"), "must be a cgroup below /"),
         (("examples/", "--simulate", "--cgroup-driver", "systemd"), "--simulate has no systemd"),
-        (("examples/", "--for", "0"), "is not a positive number"),
+        (("examples/", "--for", "0"), "--for: '0' is not a duration such as 10s, 5m or 1h30m"),
         (("examples/", "--log-format", "xml"), "--log-format"),
     ],
 )

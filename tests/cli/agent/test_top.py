@@ -16,7 +16,8 @@ from tests.cli.fixtures import command, environment, run, write
     ("arguments", "said"),
     [
         (("--interval", "0"), "must be 0.1 to 3600 seconds"),
-        (("--interval", "nan"), "must be 0.1 to 3600 seconds"),
+        (("--interval", "nan"), "--interval: 'nan' is not a duration such as 10s, 5m or 1h30m"),
+        (("--interval", "2h"), "must be 0.1 to 3600 seconds"),
         (("--sort", "size"), "invalid choice: 'size'"),
         (("--bundle", "absent.tar.gz"), "absent.tar.gz"),
         (("-f", "absent.yaml"), "absent.yaml"),

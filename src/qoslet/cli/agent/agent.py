@@ -17,6 +17,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
+from qoslet.cli.times import duration
 from qoslet.errors import EXIT_OK, BadInput
 from qoslet.render.text.streams import emit, note
 
@@ -108,10 +109,8 @@ def add_policy_arguments(parser: argparse._ArgumentGroup) -> None:
 
 def add_service_arguments(parser: argparse._ArgumentGroup) -> None:
     """The options of a process that runs on."""
-    from qoslet.cli.agent.run import seconds_of
-
     parser.add_argument(
-        "--for", dest="seconds", type=seconds_of, metavar="SECONDS", help="Stop after this time"
+        "--for", dest="seconds", type=duration, metavar="SECONDS", help="Stop after this time"
     )
     parser.add_argument(
         "--log-format",
@@ -124,11 +123,9 @@ def add_service_arguments(parser: argparse._ArgumentGroup) -> None:
 
 def _add_running(parser: argparse._ArgumentGroup) -> None:
     """The options about the run itself."""
-    from qoslet.cli.agent.run import seconds_of
-
     parser.add_argument(
         "--interval",
-        type=seconds_of,
+        type=duration,
         default=10.0,
         metavar="SECONDS",
         help="Seconds between two checks where nothing happens (default: 10)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from collections import deque
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app import inspect
 from qoslet.cli.agent.log_choice import location_of
+from qoslet.cli.times import span
 from qoslet.core.cgroup.names import checked_root
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import is_terminal, printable
@@ -39,16 +39,6 @@ LOOK_SECONDS = 0.1
 """Between two reads of a log that is followed."""
 
 _PIECE = 1 << 16
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-
-
-def _duration(text: str) -> float:
-    """Seconds of ``90s``, ``1h30m``."""
-    if not _DURATION.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 10s, 5m or 1h30m")
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _count(text: str) -> int:
@@ -74,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tail", type=_count, metavar="NUMBER", help="Print only the last lines")
     parser.add_argument(
         "--since",
-        type=_duration,
+        type=span,
         metavar="DURATION",
         help="Print only lines younger than this, such as 5m",
     )

@@ -21,6 +21,7 @@ from qoslet.cli.parser import (
     add_shrink_argument,
     screen,
 )
+from qoslet.cli.times import duration
 from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root
 from qoslet.core.node.flags import flags_of
 from qoslet.errors import EXIT_NO, EXIT_OK, EXIT_PIPE, BadInput, CannotDo
@@ -128,17 +129,6 @@ def _check_root(options: RunOptions) -> None:
         raise BadInput("--simulate has no systemd", where="--cgroup-driver", hint=hint)
 
 
-def seconds_of(text: str) -> float:
-    """A positive number of seconds."""
-    try:
-        value = float(text.removesuffix("s"))
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_document_arguments(parser, positional=True)
@@ -174,11 +164,11 @@ def _add_runtime(parser: argparse._ArgumentGroup) -> None:
 def _add_running(parser: argparse._ArgumentGroup) -> None:
     """The options about the run itself."""
     parser.add_argument(
-        "--for", dest="seconds", type=seconds_of, metavar="SECONDS", help="Stop after this time"
+        "--for", dest="seconds", type=duration, metavar="SECONDS", help="Stop after this time"
     )
     parser.add_argument(
         "--interval",
-        type=seconds_of,
+        type=duration,
         default=1.0,
         metavar="SECONDS",
         help="Seconds between checks (default: 1)",

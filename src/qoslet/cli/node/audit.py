@@ -18,6 +18,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
+from qoslet.cli.times import span
 from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput, BadInputs, QosletError
 from qoslet.render.text.streams import emit
 
@@ -98,7 +99,7 @@ def _add_acting(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--interval",
-        type=float,
+        type=span,
         default=10.0,
         metavar="SECONDS",
         help="With --watch: time between two audits at most (default: 10)",

@@ -18,7 +18,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.cli.times import point
+from qoslet.cli.times import point, span
 from qoslet.core.status.node_top import SORT_KEYS, arranged
 from qoslet.errors import EXIT_OK, BadInput, CannotDo
 from qoslet.render.text.streams import emit
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="Look twice, print and end")
     parser.add_argument(
         "--interval",
-        type=float,
+        type=span,
         default=2.0,
         metavar="SECONDS",
         help="Time between two looks (default: 2)",

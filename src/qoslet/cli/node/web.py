@@ -10,6 +10,7 @@ from qoslet.cli.parser import (
     add_kubelet_arguments,
     add_node_arguments,
 )
+from qoslet.cli.times import span
 from qoslet.errors import EXIT_OK, BadInput
 from qoslet.render.text.streams import emit, note
 
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--interval",
-        type=float,
+        type=span,
         default=2.0,
         metavar="SECONDS",
         help="Time between two looks (default: 2)",
