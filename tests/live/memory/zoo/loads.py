@@ -334,7 +334,7 @@ SCENES: Final = (
         Scene(f"meddled, {name}", loads, FORMS["1.22"], at_once=4, bound=bound, meddled=name)
         for name, bound, loads in (
             ("limits", STALLED_SECONDS, STALLS),
-            ("other writer", 9.0, STALLS),
+            ("other writer", 8.0 + CROWDED_SECONDS, STALLS),
             ("nothing left", CROWDED_SECONDS, STALLS[:3]),
             ("pauses", 6.0, STALLS),
             ("ends", CROWDED_SECONDS, STALLS[:3]),
