@@ -285,7 +285,6 @@ static void spins(size_t amount, size_t more)
     (void)amount;
 }
 
-/* grows while a thread forks and execs without end */
 static void *storm(void *unused)
 {
     for (;;) {
@@ -300,6 +299,7 @@ static void *storm(void *unused)
     return unused;
 }
 
+/* grows while `more` threads begin programs without end */
 static void stormed(size_t amount, size_t more)
 {
     pthread_t made;
