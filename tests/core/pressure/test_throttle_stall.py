@@ -361,7 +361,7 @@ def test_a_memory_high_of_next_to_nothing_is_a_stall_as_well(high: int, creeps: 
         sample(n / 2, high=high, current=250 * MIB + creeps * n // 2, pressure=pressure[n])
         for n in range(8)
     ]
-    grown = [replace(one, stat=one.stat | {"anon": one.current}) for one in looks]
+    grown = [replace(one, stat={**one.stat, "anon": one.current}) for one in looks]
     assert after(*grown).verdict.state == "stalled"
 
 
