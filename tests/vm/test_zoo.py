@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from tests.live.memory.zoo.drive import chosen
 from tests.live.memory.zoo.judge import Watched, result
 from tests.live.memory.zoo.load import Load
 from tests.live.memory.zoo.loads import PLAIN, SCENES
+from tests.live.memory.zoo.meddle import MEDDLING
+from tests.live.memory.zoo.pods import manifest
 from tests.vm.zoo import HEADS, _row, merged, rows_from, rows_of, write_page
 
 BURST = Load("burst", ("burst", 90), "finishes")
@@ -32,6 +35,25 @@ def test_each_row_says_what_an_operator_expects_and_there_are_forty():
     names = [load.name for load in PLAIN]
     assert len(names) == len(set(names)) >= 40
     assert len({scene.name for scene in SCENES}) == len(SCENES)
+
+
+def test_containers_of_an_image_see_what_a_process_does():
+    """Their watcher finds them by PID and cgroup, in the files in which they count."""
+    (load,) = (one for one in PLAIN if one.name == "volume")
+    spec = json.loads(manifest(load, "/program", "/run/zoo", "zoo"))["spec"]
+    (container,) = spec["containers"]
+    assert spec["hostPID"]
+    assert container["securityContext"] == {"privileged": True}
+    mounted = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounted == {"scratch": "/scratch", "progress": "/run/zoo", "disk": "/var/tmp"}
+    assert {one["name"] for one in spec["volumes"]} == {*mounted}
+    plain = json.loads(manifest(load, "/program", "/run/zoo"))["spec"]
+    assert "hostPID" not in plain
+    assert "image" not in plain["containers"][0]
+
+
+def test_whoever_meddles_is_known():
+    assert {scene.meddled for scene in SCENES if scene.meddled} == {*MEDDLING} - {"resizes"}
 
 
 def test_scenes_are_chosen_by_name_or_by_its_first_words():
