@@ -46,6 +46,8 @@ class Inputs(Struct, frozen=True):
     is_new: bool = False
     ready: frozenset[str] | None = None
     older: frozenset[str] | None = None
+    is_assigning: bool = False
+    """Whether the CPU manager of a live kubelet has given or taken CPUs a moment ago."""
     kept: Assignments | None = None
     """The CPUs and memory that the kubelet has handed out, as far as it is known."""
 
@@ -186,6 +188,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         found.is_new,
         found.ready,
         found.older,
+        found.is_assigning,
         kubelet_assignments(found, node),
     )
 

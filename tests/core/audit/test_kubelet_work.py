@@ -327,11 +327,19 @@ def test_a_new_kubelet_starts_pods_again_whose_cgroups_it_does_not_find(
     assert {one.verdict for one in after.findings} == verdicts
 
 
-@pytest.mark.parametrize(("is_new", "verdict"), [(True, "pending"), (False, "drift")])
-def test_a_new_kubelets_cpu_manager_gives_containers_their_cpus(
-    tmp_path: Path, is_new: bool, verdict: str
+@pytest.mark.parametrize(
+    ("work", "verdict"),
+    [
+        (KubeletWork(is_new=True), "pending"),
+        (KubeletWork(is_assigning=True), "pending"),
+        (KubeletWork(), "drift"),
+    ],
+)
+def test_a_cpu_manager_gives_containers_their_cpus_within_seconds(
+    tmp_path: Path, work: KubeletWork, verdict: str
 ) -> None:
-    # beside a kubelet 1.36.2 that was started again with cpuManagerPolicy static
+    # beside a kubelet 1.36.2 that was started again with cpuManagerPolicy static, and while pods with CPUs
+    # of their own came and went
     plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
     kubelet = replace(plan.node.kubelet, cpu_manager_policy="static")
     plan = planned([one.pod for one in plan.pods], replace(plan.node, kubelet=kubelet))
@@ -346,5 +354,12 @@ def test_a_new_kubelets_cpu_manager_gives_containers_their_cpus(
     report = look(plan, replace(live, cgroups={**live.cgroups, path: changed}))
     found = [one for one in report.findings if one.path == path]
     assert [one.file for one in found] == ["cpuset.cpus"]
-    after = without_kubelet_work(replace(report, findings=tuple(found)), KubeletWork(is_new=is_new))
+    after = without_kubelet_work(replace(report, findings=tuple(found)), work)
     assert [one.verdict for one in after.findings] == [verdict]
+
+
+def test_cpus_that_are_being_assigned_excuse_no_other_value(tmp_path: Path) -> None:
+    plan = plan_of(str(tmp_path))
+    container = next(one for one in plan.cgroups if one.level == "container" and one.path)
+    report = look(plan, written(tree_of(plan), container.path or "", "cpu.weight", "77"))
+    assert without_kubelet_work(report, KubeletWork(is_assigning=True)) == report

@@ -95,6 +95,7 @@ def test_a_bundle_tells_it_too() -> None:
     state = kubelet_state(KubeletWork(), kept, keep)
     assert state.assigned[SECOND]["in"].cpus == "2"
     assert state.assignments() == kept
+    assert kubelet_state(KubeletWork(is_assigning=True), None, keep).work().is_assigning
     renamed = kubelet_state(KubeletWork(), kept, lambda kind, name: f"{kind} {name[:2]}")
     assert set(renamed.assigned) == {"uid 23", "uid 3b"}
     assert set(renamed.assigned["uid 3b"]) == {"container c", "container in"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.node.command_line.parse import CommandLine
-from qoslet.host.kubelet.pod_states import was_resized
+from qoslet.host.kubelet.pod_states import was_assigned, was_resized
 from qoslet.host.kubelet.processes import KubeletProcess
 
 
@@ -54,6 +54,20 @@ def test_what_was_written_without_a_start_is_a_resize(
     recent = file != "other" and age < 75
     assert was_resized(process, command, pods(now - started_ago, 2)) is recent
     assert was_resized(process, command, pods(now - started_ago, "2")) is resized
+
+
+@pytest.mark.parametrize(("age", "assigned"), [(3, True), (19, True), (30, False), (-60, False)])
+def test_cpus_were_assigned_when_their_file_was_written(
+    tmp_path: Path, age: float, assigned: bool
+) -> None:
+    process = KubeletProcess(1, "kubelet", str(tmp_path), ())
+    command = CommandLine(others={"root-dir": "/k"})
+    assert not was_assigned(process, command)
+    file = tmp_path / "root" / "k" / "cpu_manager_state"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    os.utime(file, (time.time() - age, time.time() - age))
+    assert was_assigned(process, command) is assigned
 
 
 def test_what_is_no_list_of_pods_says_nothing(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ class NodeAudit:
                 is_new=inputs.is_new,
                 has_changed=any(one.has_changed for one in looks),
                 older=looks[-1].older,
+                is_assigning=any(one.is_assigning for one in looks),
             )
 
         can_ask = self._args.resources == "spec"

@@ -121,6 +121,7 @@ def _work(kubelet: FoundNode) -> KubeletWork:
         is_new=kubelet.is_new,
         has_changed=kubelet.has_changed,
         older=kubelet.older,
+        is_assigning=kubelet.is_assigning,
     )
 
 

@@ -99,6 +99,7 @@ class NodeInputs:
             has_changed or found.has_changed,
             lacks_pods,
             found.older,
+            found.is_assigning,
         )
 
     def current(self, *, asks: bool = True) -> NodeView:

@@ -27,7 +27,7 @@ from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
 from qoslet.host.kubelet.client import Credentials as Credentials
 from qoslet.host.kubelet.configuration import Configuration, configuration
-from qoslet.host.kubelet.pod_states import root_directory, was_resized
+from qoslet.host.kubelet.pod_states import root_directory, was_assigned, was_resized
 from qoslet.host.kubelet.ports import read_only_port, secure_port
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import (
@@ -92,6 +92,8 @@ class FoundNode(Struct, frozen=True):
     """Its directory in /proc."""
     root: str = ""
     """Its root directory, as it sees it."""
+    is_assigning: bool = False
+    """Whether its CPU manager has given or taken CPUs a moment ago."""
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -152,6 +154,7 @@ def find_node(options: KubeletOptions) -> FoundNode:
         is_new,
         process.folder,
         root_directory(read.command),
+        was_assigned(process, read.command),
     )
 
 

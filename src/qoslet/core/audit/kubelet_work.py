@@ -35,6 +35,7 @@ _READING = "the kubelet has just started and may not have read all its pods"
 _MAKING = "the kubelet has just started and makes it within seconds"
 _REPLACING = "the kubelet has just started and starts pods again whose cgroups it does not find"
 _CHANGED = "it counts pods as they were until its next update, a minute later at most"
+_ASSIGNING = "the kubelet has just assigned CPUs and sends them to all containers within 10 seconds"
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
 _QOS = ("kubepods", "burstable", "besteffort")
@@ -46,7 +47,8 @@ class KubeletWork(Struct, frozen=True):
     that is not known; ``is_new``: it has just
     started, or has not read all its static manifests since; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
     pods could not be read since; ``older`` are UIDs of the pods that were created before it started,
-    None where they are not known."""
+    None where they are not known; ``is_assigning``: its CPU manager has given or taken CPUs a moment
+    ago."""
 
     running: frozenset[str] = frozenset()
     ready: frozenset[str] | None = None
@@ -54,6 +56,7 @@ class KubeletWork(Struct, frozen=True):
     has_changed: bool = False
     lacks_pods: bool = False
     older: frozenset[str] | None = None
+    is_assigning: bool = False
 
 
 def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
@@ -106,6 +109,8 @@ def _to_come(one: Finding, work: KubeletWork) -> str:
     is_planned = one.rule is not None and (one.pod is None or is_given)
     if work.is_new and (summed or (is_planned and leaf not in ("burstable", "besteffort"))):
         return _STARTED
+    if work.is_assigning and is_planned and is_given and file == "cpuset.cpus":
+        return _ASSIGNING
     return _UNKNOWN if summed and work.lacks_pods else ""
 
 

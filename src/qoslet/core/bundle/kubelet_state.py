@@ -28,6 +28,7 @@ class KubeletState(Struct, rename="camel"):
     older: list[str] | None = None
     is_new: bool = False
     has_changed: bool = False
+    is_assigning: bool = False
     assigned: dict[str, dict[str, AssignedResources]] = {}
 
     def work(self) -> KubeletWork:
@@ -38,6 +39,7 @@ class KubeletState(Struct, rename="camel"):
             is_new=self.is_new,
             has_changed=self.has_changed,
             older=None if self.older is None else frozenset(self.older),
+            is_assigning=self.is_assigning,
         )
 
     def assignments(self) -> Assignments:
@@ -65,6 +67,7 @@ def kubelet_state(work: KubeletWork, kept: Assignments | None, rename: Rename) -
         older=None if work.older is None else uids(work.older),
         is_new=work.is_new,
         has_changed=work.has_changed,
+        is_assigning=work.is_assigning,
         assigned={} if kept is None else _assigned(kept, rename),
     )
 

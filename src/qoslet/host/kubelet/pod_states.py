@@ -1,7 +1,8 @@
-"""Whether a kubelet resized a pod in place a short while ago.
+"""Whether a kubelet resized a pod in place, or assigned CPUs, a short while ago.
 
 It writes what it allocated and actuated to files in its root directory. Source: kubelet
-status_manager.go and allocation/allocation_manager.go (``*_pods_state``), since 1.27.
+status_manager.go and allocation/allocation_manager.go (``*_pods_state``), since 1.27;
+cm/cpumanager/cpu_manager.go reconcileState.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from qoslet.core.managers.state_files import CPU_STATE
 from qoslet.core.node.command_line.parse import CommandLine
 from qoslet.host.kubelet.processes import KubeletProcess
 
 RECENT_SECONDS = 75.0
 """QoS cgroups are updated each minute, not with a resize. Source: periodicQOSCgroupUpdateInterval."""
+ASSIGNED_SECONDS = 20.0
+"""The CPU manager sends containers their CPUs each cpuManagerReconcilePeriod, 10 s, one after the other."""
 _NEAR_SECONDS = 3.0
 _ROOT = "/var/lib/kubelet"
 _FILES = ("actuated_pods_state", "allocated_pods_state", "pod_status_manager_state")
@@ -71,6 +75,13 @@ def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> b
 def root_directory(command: CommandLine) -> str:
     """The directory in which a kubelet keeps what it knows."""
     return command.path("root-dir", _ROOT)
+
+
+def was_assigned(process: KubeletProcess, command: CommandLine) -> bool:
+    """Whether the CPU manager wrote its assignments within ``ASSIGNED_SECONDS``. False where that cannot
+    be seen."""
+    written = _written(f"{process.folder}/root{root_directory(command)}/{CPU_STATE}")
+    return 0.0 <= time.time() - written < ASSIGNED_SECONDS
 
 
 def _written(path: str) -> float:
