@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from qoslet.core.api.annotations import (
     CONFIG_HASH,
@@ -48,6 +48,7 @@ from qoslet.core.api.pod import (
 )
 from qoslet.core.api.schema import (
     ContainerShape,
+    ContainerStatusShape,
     Metadata,
     PodShape,
     PodSpecShape,
@@ -66,12 +67,21 @@ _ENOUGH = 1000
 _POD_ITSELF = Place()
 
 
-class DecodedPod(Struct, frozen=True):
-    """The pod (None where a fault leaves none), its faults and its notes, by full path."""
+class DecodedPod(Struct):
+    """A pod as it is decoded: None while there is none, or where a fault leaves none. ``faults`` and
+    ``notes`` have full paths; ``prefix`` is the path of the template, empty for a pod itself."""
 
-    pod: Pod | None
-    faults: list[FieldFault]
-    notes: list[FieldFault]
+    prefix: str
+    pod: Pod | None = None
+    faults: list[FieldFault] = []
+    notes: list[FieldFault] = []
+
+    def place(self, asked: ContainerResources, path: str) -> None:
+        """Take what was found below ``path``."""
+        for source, target in ((asked.faults, self.faults), (asked.notes, self.notes)):
+            for note in source:
+                place = path + note.path if note.path[:1] == "[" else f"{path}.{note.path}"
+                target.append(FieldFault(place if note.path else path, note.message, note.hint))
 
 
 class DocumentPath(Struct, frozen=True, gc=False):
@@ -101,17 +111,17 @@ class PodReader:
 
     def build(self, shape: PodShape, place: DocumentPath) -> DecodedPod:
         """The pod of ``shape``; every fault in it, not only the first."""
-        faults: list[FieldFault] = []
-        notes: list[FieldFault] = []
+        prefix, found = place.prefix, DecodedPod(place.prefix)
+        faults, notes = found.faults, found.notes
         spec, status = shape.spec or _NO_SPEC, shape.status or _NO_STATUS
-        prefix, meta = place.prefix, place.metadata or _NO_METADATA
+        meta = place.metadata or _NO_METADATA
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
-        uid, uid_from = _uid(meta, annotations, namespace, name, prefix, faults, notes)
+        uid, uid_from = _uid(meta, annotations, namespace, name, found)
         actual = status if self._allocated and may_be_resized(meta, annotations, status) else None
-        containers = self._containers(spec, status, actual, prefix, faults, notes)
-        level = self._pod_level(spec, actual, containers, prefix, faults, notes)
-        overhead = self._overhead(spec, prefix, faults, notes)
+        containers = self._containers(spec, status, actual, found)
+        level = self._pod_level(spec, actual, containers, found)
+        overhead = self._overhead(spec, found)
         self._check_rest(spec, status, prefix, faults)
         beside = Place(prefix, place.added) if prefix else _POD_ITSELF
         faults += (*self._rules.check(shape, beside), *place.faults)
@@ -120,8 +130,8 @@ class PodReader:
         owner = (meta.annotations or {}) if prefix else {}
         policy = memory_of(annotations, owner, containers, prefix, notes)
         if faults:
-            return DecodedPod(None, faults, notes)
-        pod = Pod(
+            return found
+        found.pod = Pod(
             namespace,
             name,
             uid,
@@ -145,15 +155,13 @@ class PodReader:
             maker_of(meta),
             was_changed(meta, annotations),
         )
-        return DecodedPod(pod, faults, notes)
+        return found
 
-    def _overhead(
-        self, spec: PodSpecShape, prefix: str, faults: list[FieldFault], notes: list[FieldFault]
-    ) -> Quantities:
+    def _overhead(self, spec: PodSpecShape, found: DecodedPod) -> Quantities:
         if not spec.overhead:
             return NO_QUANTITIES
         asked = self._asked.overhead(spec.overhead)
-        _place_notes(asked, f"{prefix}spec.overhead", faults, notes)
+        found.place(asked, f"{found.prefix}spec.overhead")
         return asked.resources.limits if asked.resources else NO_QUANTITIES
 
     def _names(self, meta: Metadata, faults: list[FieldFault]) -> tuple[str, str]:
@@ -178,10 +186,9 @@ class PodReader:
         spec: PodSpecShape,
         status: PodStatusShape,
         actual: PodStatusShape | None,
-        prefix: str,
-        faults: list[FieldFault],
-        notes: list[FieldFault],
+        found: DecodedPod,
     ) -> list[Container]:
+        prefix, faults = found.prefix, found.faults
         states = container_states(status, faults)
         ids, running = states.ids, states.running if states.ids else {}
         if not spec.containers:
@@ -205,9 +212,9 @@ class PodReader:
                     self._container_name(name, prefix + path, seen, faults)
                 decoded = self._asked.container(shape.resources)
                 if decoded.faults or decoded.notes:
-                    _place_notes(decoded, f"{prefix}{path}.resources", faults, notes)
+                    found.place(decoded, f"{prefix}{path}.resources")
                 if actual is not None:
-                    decoded = self._actuated(decoded, name, actual, faults, notes)
+                    decoded = self._actuated(decoded, name, actual, found)
                 resources = decoded.resources or NO_RESOURCES
                 if role == "ephemeral" and (resources.requests or resources.limits):
                     hint = "remove them: ephemeral containers cannot have resources"
@@ -240,39 +247,29 @@ class PodReader:
         asked: ContainerResources,
         name: str,
         status: PodStatusShape,
-        faults: list[FieldFault],
-        notes: list[FieldFault],
+        found: DecodedPod,
     ) -> ContainerResources:
         """The actual resources of the container in the status, if it has them."""
         for field, statuses in status_lists(status):
             for index, container_status in enumerate(statuses or ()):
                 if container_status.name == name:
                     path = f"status.{field}[{index}]"
-                    return self._overlay(
-                        asked,
-                        container_status.resources,
-                        container_status.allocated_resources,
-                        path,
-                        faults,
-                        notes,
-                    )
+                    return self._overlay(asked, container_status, path, found)
         return asked
 
     def _overlay(
         self,
         asked: ContainerResources,
-        resources: Raw,
-        allocated: Raw,
+        status: ContainerStatusShape | PodStatusShape,
         path: str,
-        faults: list[FieldFault],
-        notes: list[FieldFault],
+        found: DecodedPod,
     ) -> ContainerResources:
-        actual = self._asked.container(resources)
-        _place_notes(actual, f"{path}.resources", faults, notes)
+        actual = self._asked.container(status.resources)
+        found.place(actual, f"{path}.resources")
         if actual.resources and (actual.resources.requests or actual.resources.limits):
             return actual
-        grant = self._asked.amounts(allocated)
-        _place_notes(grant, f"{path}.allocatedResources", faults, notes)
+        grant = self._asked.amounts(status.allocated_resources)
+        found.place(grant, f"{path}.allocatedResources")
         if not grant.resources or not grant.resources.requests:
             return asked
         before = asked.resources or NO_RESOURCES
@@ -285,9 +282,7 @@ class PodReader:
         spec: PodSpecShape,
         actual: PodStatusShape | None,
         containers: list[Container],
-        prefix: str,
-        faults: list[FieldFault],
-        notes: list[FieldFault],
+        found: DecodedPod,
     ) -> PodLevel:
         if not spec.resources:
             return NO_POD_LEVEL
@@ -299,20 +294,18 @@ class PodReader:
         )
 
         decoded = self._asked.pod(spec.resources)
-        path = f"{prefix}spec.resources"
-        _place_notes(decoded, path, faults, notes)
+        path = f"{found.prefix}spec.resources"
+        found.place(decoded, path)
         if decoded.resources is None:
             return NO_POD_LEVEL
         if actual is not None:
-            decoded = self._overlay(
-                decoded, actual.resources, actual.allocated_resources, "status", faults, notes
-            )
+            decoded = self._overlay(decoded, actual, "status", found)
         given = decoded.resources or NO_RESOURCES
         aggregate = aggregate_requests(containers)
         resources, defaulted = default_pod_level(given, containers)
-        broken = {fault.path for fault in faults}
-        conflicts = check_pod_level(given, resources, aggregate, containers, path, prefix)
-        faults.extend(fault for fault in conflicts if fault.path not in broken)
+        broken = {fault.path for fault in found.faults}
+        conflicts = check_pod_level(given, resources, aggregate, containers, path, found.prefix)
+        found.faults.extend(fault for fault in conflicts if fault.path not in broken)
         return PodLevel(given, resources, defaulted)
 
     def _check_rest(
@@ -358,43 +351,29 @@ def _label_fault(path: str, name: str) -> FieldFault:
     return FieldFault(path, f"{shown(name)!r} is not a DNS label", hint)
 
 
-def _place_notes(
-    asked: ContainerResources, path: str, faults: list[FieldFault], notes: list[FieldFault]
-) -> None:
-    """Put what was found below ``path`` at its full path."""
-    for source, target in ((asked.faults, faults), (asked.notes, notes)):
-        for note in source:
-            place = path + note.path if note.path[:1] == "[" else f"{path}.{note.path}"
-            target.append(FieldFault(place if note.path else path, note.message, note.hint))
-
-
 def _uid(
     meta: Metadata,
     annotations: dict[str, str],
     namespace: str,
     name: str,
-    prefix: str,
-    faults: list[FieldFault],
-    notes: list[FieldFault],
+    found: DecodedPod,
 ) -> tuple[str, UidFrom]:
     """The UID that the cgroup is named after, and where it comes from."""
-    path, uid, uid_from = "metadata.uid", "" if prefix else meta.uid or "", "manifest"
-    if not prefix and CONFIG_MIRROR in annotations:
+    path, uid = "metadata.uid", "" if found.prefix else meta.uid or ""
+    uid_from: UidFrom = "manifest"
+    if not found.prefix and CONFIG_MIRROR in annotations:
         static = CONFIG_HASH if annotations.get(CONFIG_HASH) else CONFIG_MIRROR
-        path, uid, uid_from = (
-            child("metadata.annotations", static),
-            annotations[static],
-            "config.hash",
-        )
+        path = child("metadata.annotations", static)
+        uid, uid_from = annotations[static], "config.hash"
     if not uid:
         return generated_uid(namespace, name), "generated"
     fault = uid_fault(uid)
     if fault:
-        faults.append(FieldFault(path, *fault))
+        found.faults.append(FieldFault(path, *fault))
     elif "pod" in uid:
         message = "contains 'pod': a kubelet does not recognize its cgroup as a pod's"
-        notes.append(FieldFault(path, message, "give it a UUID"))
-    return uid, "config.hash" if uid_from == "config.hash" else "manifest"
+        found.notes.append(FieldFault(path, message, "give it a UUID"))
+    return uid, uid_from
 
 
 __all__ = ["DecodedPod", "DocumentPath", "PodReader"]
