@@ -20,6 +20,7 @@ from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.containers.process_namespaces import refuse_other_namespaces
 from qoslet.host.containers.records import PodRecord, records_below
 from qoslet.host.keeper.client import KeeperRuntime
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.machine.utilization import Killing
 from qoslet.host.questions import http_server
 from qoslet.host.state.folder import (
@@ -103,13 +104,11 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    try:
+    with owned(place):
         for name in POD_FILES:
             for file in (name, f"{name}.new"):
                 if file not in keep:
                     unlink(file, place)
-    finally:
-        os.close(place)
 
 
 def has_records(folder: str) -> bool:

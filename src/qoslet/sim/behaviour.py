@@ -8,6 +8,7 @@ want a CPU, and memory that grows to 200Mi, both from three seconds after the st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -50,10 +51,8 @@ def behaviour_of(document: Mapping[str, Any], container: str, role: str) -> Beha
     values: dict[str, float] = {}
     for word in str(text or "").replace(",", " ").split():
         name, _, amount = word.partition("=")
-        try:
+        with suppress(QuantityError):
             values[name] = parse(amount).nano / 1e9
-        except QuantityError:
-            continue
     return Behaviour(
         threads=max(0.0, values.get("threads", default.threads)),
         memory=max(0, int(values.get("memory", default.memory))),

@@ -37,18 +37,15 @@ def test_a_service_s_life(manager: socket.socket) -> None:
     environ = environment(manager)
     notifier = Notifier(environ)
     assert environ == {}
-    assert notifier.managed
     notifier.ready("2 pods")
     notifier.status("2 pods")
     notifier.status("3 pods\nREADY=1")
-    notifier.reloading()
     notifier.stopping("ending")
     notifier.close()
     notifier.status("nobody hears this")
-    ready, status, reloading, stopping = heard(manager)
+    ready, status, stopping = heard(manager)
     assert ready == "READY=1\nSTATUS=2 pods"
     assert status == "STATUS=3 pods READY=1"
-    assert reloading.startswith("RELOADING=1\nMONOTONIC_USEC=")
     assert stopping == "STOPPING=1\nSTATUS=ending"
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
@@ -47,11 +47,9 @@ class Log:
 
     def line(self, severity: Severity, message: str, **fields: object) -> None:
         """Write it; there is nobody to tell where that fails."""
-        try:
+        with suppress(OSError, ValueError):
             self._out.write(self.text(severity, message, **fields))
             self._out.flush()
-        except (OSError, ValueError):
-            return
 
     def text(self, severity: Severity, message: str, **fields: object) -> str:
         """The line, with its newline."""

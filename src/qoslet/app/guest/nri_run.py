@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from qoslet.app.node.found_node import runtime_endpoint
 from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.errors import CannotDo
 from qoslet.host.linux.clock import Signals, WakingClock
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.procfs import text
 from qoslet.host.machine.installed import is_installed
 from qoslet.host.machine.thread_priority import ThreadPriority, lacking_priority
@@ -65,10 +66,8 @@ class Wakeup:
 
     def drain(self) -> None:
         """Take note of the wake-ups so far."""
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
-        except BlockingIOError:
-            return
 
     def close(self) -> None:
         """Wake nobody any more."""
@@ -208,11 +207,10 @@ class CgroupFiles:
 
     def write(self, path: str, file: str, value: str) -> None:
         """Write a file that is there. Raises OSError."""
-        descriptor = os.open(f"{self._mount}{path}/{file}", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        try:
+        with owned(
+            os.open(f"{self._mount}{path}/{file}", os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+        ) as descriptor:
             os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
 
 
 def needs_v2(location: TreeLocation) -> str:

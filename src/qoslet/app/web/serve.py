@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -77,11 +77,9 @@ def _private(path: str) -> Listening:
     inode = os.stat(path, follow_symlinks=False).st_ino
 
     def forget() -> None:
-        try:
+        with suppress(OSError):
             if os.stat(path, follow_symlinks=False).st_ino == inode:
                 os.unlink(path)
-        except OSError:
-            return
 
     return Listening(found, f"unix:{path}", Access(loopback_host), os.geteuid(), forget)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.text import Text
@@ -162,11 +163,9 @@ class TopApp(App[None]):
             kept.append((row.cpu, None if row.memory is None else float(row.memory)))
         for name in self._history.keys() - {row.name for row in rows}:
             del self._history[name]
-        try:
+        # the screen is being closed
+        with suppress(NoMatches):
             self._draw()
-        except NoMatches:
-            # the screen is being closed
-            return
 
     def _draw(self) -> None:
         """Show what is known; only lines that differ are written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -62,11 +63,9 @@ def is_delegated(place: str, user: int) -> bool:
 def _delegated(place: str) -> bool:
     """What systemd writes on a unit with ``Delegate=yes``. Source: systemd.resource-control(5)."""
     for name in ("user.delegate", "trusted.delegate"):
-        try:
+        with suppress(OSError):
             if os.getxattr(place, name) == b"1":
                 return True
-        except OSError:
-            continue
     return False
 
 

@@ -147,15 +147,11 @@ def _signal(layout: CgroupLayout, groups: list[str], spared: Collection[int]) ->
     opened: dict[int, int] = {}
     try:
         for pid in members(layout, groups) - {0, 1, os.getpid(), *spared}:
-            try:
+            with suppress(OSError):
                 opened[pid] = os.pidfd_open(pid)
-            except OSError:
-                continue
         for pid in members(layout, groups) & opened.keys():
-            try:
+            with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(opened[pid], signal.SIGKILL)
-            except ProcessLookupError:
-                continue
     finally:
         for descriptor in opened.values():
             os.close(descriptor)

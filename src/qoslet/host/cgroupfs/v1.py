@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -79,7 +80,9 @@ class HierarchiesV1:
                     self._furnish(tree, path, new)
         except (OSError, CgroupError) as error:
             for other in reversed(made):
-                _undo(other, path)
+                # one that somebody uses already stays
+                with suppress(OSError):
+                    other.rmdir(path)
             if isinstance(error, CgroupError | FileNotFoundError):
                 raise
             raise cgroup_error("create", tree.point + path, error.errno or 0) from error
@@ -143,11 +146,9 @@ class HierarchiesV1:
         """The group is gone."""
         self._spaces.pop(path, None)
         for point in self.beside:
-            try:
+            # nobody made it there, or somebody uses it
+            with suppress(OSError):
                 os.rmdir(point + path)
-            except OSError:
-                # nobody made it there, or somebody uses it
-                continue
 
     def make_lines(self, path: str) -> list[str]:
         """The shell commands of ``create``."""
@@ -162,14 +163,6 @@ class HierarchiesV1:
                 for file in _SPACE
             ]
         return lines
-
-
-def _undo(tree: MountedTree, path: str) -> None:
-    """Remove a group that was just made; it can only stay if somebody uses it already."""
-    try:
-        tree.rmdir(path)
-    except OSError:
-        return
 
 
 def _write(tree: MountedTree, path: str, file: str, value: str) -> None:

@@ -11,14 +11,17 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Thread
 
 from qoslet.core.workload.folders.types import DiskVolume, FilesVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.payload import write_payload
-from qoslet.host.containers.volume_folders import listed, path_component
+from qoslet.host.containers.volume_folders import path_component
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.processes.limit import start_thread
+from qoslet.host.linux.procfs import listed
 from qoslet.host.linux.remove_tree import remove_tree
 
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"
@@ -96,10 +99,8 @@ class DiskVolumes:
             self._thread.join()
         self._sweep()
         for path in filter(None, (self._removed, self._pods, self._base, self._shared)):
-            try:
+            with suppress(OSError):
                 os.rmdir(path)
-            except OSError:
-                continue
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:
         """Pod UID to volume names."""
@@ -114,12 +115,10 @@ class DiskVolumes:
             at = os.open(self._removed, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return
-        try:
+        with owned(at):
             # one at a time, of all agents and releases
             fcntl.flock(at, fcntl.LOCK_EX)
             self._sweep_locked()
-        finally:
-            os.close(at)
 
     def _sweep_locked(self) -> None:
         failed: set[str] = set()

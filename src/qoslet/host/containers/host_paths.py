@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from qoslet.core.workload.folders.types import HostType, HostVolume
 from qoslet.errors import CannotDo
+from qoslet.host.linux.descriptors import owned
 
 _CHECKS: Mapping[HostType, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "directory"),
@@ -60,8 +61,5 @@ def _create(volume: HostVolume) -> None:
         os.makedirs(volume.path, 0o755, exist_ok=True)
         os.chmod(volume.path, 0o755)
     elif volume.type == "FileOrCreate":
-        file = os.open(volume.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
+        with owned(os.open(volume.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)) as file:
             os.fchmod(file, 0o644)
-        finally:
-            os.close(file)

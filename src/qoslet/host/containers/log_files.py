@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from qoslet.core.workload.cri_log import STREAMS, entries, last, path_of
 from qoslet.host.linux.descriptors import are_few
+from qoslet.host.linux.procfs import listed
 
 CHUNK = 64 * 1024
 """Bytes that are taken from a pipe at a time; as many as it holds by default."""
@@ -150,18 +151,13 @@ def _moment() -> str:
 def rotated(path: str) -> list[str]:
     """The older parts of a log, in no order."""
     folder, _, name = path.rpartition("/")
-    try:
-        return [f"{folder}/{one}" for one in os.listdir(folder) if one.startswith(f"{name}.")]
-    except OSError:
-        return []
+    return [f"{folder}/{one}" for one in listed(folder) if one.startswith(f"{name}.")]
 
 
 def unlink(path: str) -> None:
     """Remove a file if it is there and can be removed."""
-    try:
+    with suppress(OSError):
         os.unlink(path)
-    except OSError:
-        return
 
 
 def _make_fifo(path: str) -> None:
@@ -243,10 +239,8 @@ class Pipes:
     def take_up(self) -> None:
         """Read on where another has stopped; what is not there any more is left out."""
         for path in self._paths:
-            try:
+            with suppress(OSError):
                 self._read(path)
-            except OSError:
-                continue
 
     def _read(self, path: str) -> None:
         """The reading side of a pipe."""
@@ -353,11 +347,7 @@ def outdated(path: str) -> list[str]:
     """Logs of runs before the one before that of ``path``, with their older parts."""
     folder, _, own = path.rpartition("/")
     current = int(own.partition(".")[0])
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    numbered = [(name.partition(".")[0], name) for name in names]
+    numbered = [(name.partition(".")[0], name) for name in listed(folder)]
     return [f"{folder}/{n}" for at, n in numbered if at.isdigit() and int(at) < current - 1]
 
 
@@ -374,7 +364,7 @@ def make_private(path: str) -> None:
 
 def remove_tree(path: str) -> None:
     """Remove a directory of ours with all in it; what cannot be removed stays."""
-    try:
+    with suppress(OSError):
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
@@ -382,5 +372,3 @@ def remove_tree(path: str) -> None:
                 else:
                     unlink(entry.path)
         os.rmdir(path)
-    except OSError:
-        return

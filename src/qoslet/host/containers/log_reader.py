@@ -12,6 +12,7 @@ from msgspec import MsgspecError, Struct
 from qoslet.core.workload.cri_log import LogEntry, parse
 from qoslet.host.containers.log_files import rotated
 from qoslet.host.containers.records import read_record
+from qoslet.host.linux.procfs import listed
 
 CHUNK = 1 << 20
 LINE_MAX = 1 << 20
@@ -31,7 +32,7 @@ class LogLocation(Struct, frozen=True):
 
     def runs(self) -> list[int]:
         """The runs that there are logs of, by number of restarts, the last one last."""
-        names = _names(self.folder)
+        names = listed(self.folder)
         return sorted({int(n.partition(".")[0]) for n in names if n.partition(".")[0].isdigit()})
 
     def age(self) -> float:
@@ -49,22 +50,14 @@ class LogLocation(Struct, frozen=True):
 def log_locations(folder: str) -> list[LogLocation]:
     """All containers that have logs below ``folder``, sorted."""
     found = []
-    for pod in _names(folder):
+    for pod in listed(folder):
         namespace, _, rest = pod.partition("_")
         name, _, uid = rest.rpartition("_")
         found += [
             LogLocation(namespace, name, uid, container, f"{folder}/{pod}/{container}")
-            for container in _names(f"{folder}/{pod}")
+            for container in listed(f"{folder}/{pod}")
         ]
     return found
-
-
-def _names(folder: str) -> list[str]:
-    """What is in a directory, sorted; nothing where there is none."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 class Tail:

@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from qoslet.core.workload.process_spec import VolumeMount
 from qoslet.host.containers.payload import current_directory
@@ -218,11 +219,10 @@ def _names(path: str) -> list[tuple[str, str, int | None]]:
         for entry in entries:
             if len(found) == MOST_NAMES:
                 raise ValueError(f"create it on the host first: {path} has over {MOST_NAMES} names")
-            try:
+            # the host removed it meanwhile
+            with suppress(FileNotFoundError):
                 if entry.is_symlink():
                     found.append((entry.name, os.readlink(entry.path), None))
                 else:
                     found.append((entry.name, "", clone(entry.path, recursive=True)))
-            except FileNotFoundError:
-                continue  # the host removed it meanwhile
     return found

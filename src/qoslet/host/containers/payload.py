@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from qoslet.core.workload.folders.types import VolumeFile
+from qoslet.host.linux.descriptors import owned
 
 DATA = "..data"
 _NEW = "..data_tmp"
@@ -26,8 +27,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def write_payload(path: str, files: Sequence[VolumeFile], group: int | None) -> bool:
     """Make the volume at ``path`` hold these files and no others; returns whether it changed.
     ``group`` may read them. Raises OSError."""
-    at = os.open(path, _DIRECTORY)
-    try:
+    with owned(os.open(path, _DIRECTORY)) as at:
         current = current_directory(at)
         changed = not current or not _holds(at, current, files, group)
         if changed:
@@ -36,8 +36,6 @@ def write_payload(path: str, files: Sequence[VolumeFile], group: int | None) -> 
         for name in os.listdir(at):
             if name.startswith("..") and name not in (DATA, current):
                 _remove(at, name)
-    finally:
-        os.close(at)
     return changed
 
 
@@ -57,13 +55,10 @@ def _replace(at: int, files: Sequence[VolumeFile], group: int | None) -> str:
     """Write the files into a directory of their own and let ``..data`` lead to it."""
     name = time.strftime("..%Y_%m_%d_%H_%M_%S.", time.gmtime()) + os.urandom(5).hex()
     os.mkdir(name, 0o700, dir_fd=at)
-    new = os.open(name, _DIRECTORY, dir_fd=at)
-    try:
+    with owned(os.open(name, _DIRECTORY, dir_fd=at)) as new:
         for one in files:
             _write(new, one, group)
         _own(new, 0o755, group)
-    finally:
-        os.close(new)
     _unlink(_NEW, at)
     os.symlink(name, _NEW, dir_fd=at)
     os.rename(_NEW, DATA, src_dir_fd=at, dst_dir_fd=at)
@@ -84,14 +79,11 @@ def _write(root: int, one: VolumeFile, group: int | None) -> None:
             os.close(at)
             at = inner
             _own(at, 0o755, group)
-        file = os.open(leaf, _CREATE, 0o600, dir_fd=at)
-        try:
+        with owned(os.open(leaf, _CREATE, 0o600, dir_fd=at)) as file:
             data = one.data
             while data:
                 data = data[os.write(file, data) :]
             _own(file, one.mode, group)
-        finally:
-            os.close(file)
     finally:
         os.close(at)
 
@@ -116,7 +108,7 @@ def _holds(at: int, name: str, files: Sequence[VolumeFile], group: int | None) -
         root = os.open(name, _DIRECTORY, dir_fd=at)
     except FileNotFoundError:
         return False
-    try:
+    with owned(root):
         if not _is_as(os.fstat(root), 0o755, group, directory=True):
             return False
         found = dict(_found(root, ""))
@@ -124,8 +116,6 @@ def _holds(at: int, name: str, files: Sequence[VolumeFile], group: int | None) -
             _is_as(facts, wanted[path].mode, group, directory=False) and data == wanted[path].data
             for path, (facts, data) in found.items()
         )
-    finally:
-        os.close(root)
 
 
 def _is_as(facts: os.stat_result, mode: int, group: int | None, *, directory: bool) -> bool:
@@ -136,15 +126,12 @@ def _is_as(facts: os.stat_result, mode: int, group: int | None, *, directory: bo
 def _found(at: int, above: str) -> Iterator[tuple[str, tuple[os.stat_result, bytes]]]:
     """The files below an open directory of ours."""
     for name in os.listdir(at):
-        inner = os.open(name, _READ, dir_fd=at)
-        try:
+        with owned(os.open(name, _READ, dir_fd=at)) as inner:
             facts = os.fstat(inner)
             if stat.S_ISDIR(facts.st_mode):
                 yield from _found(inner, f"{above}{name}/")
             else:
                 yield f"{above}{name}", (facts, _read(inner))
-        finally:
-            os.close(inner)
 
 
 def _read(descriptor: int) -> bytes:
@@ -184,9 +171,7 @@ def _remove(at: int, name: str) -> None:
     except OSError:
         _unlink(name, at)
         return
-    try:
+    with owned(inner):
         for one in os.listdir(inner):
             _remove(inner, one)
-    finally:
-        os.close(inner)
     os.rmdir(name, dir_fd=at)

@@ -22,6 +22,7 @@ from qoslet.core.workload.life import Life
 from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers.log_files import make_private, remove_tree
+from qoslet.host.linux.descriptors import owned
 
 FORMAT = 1
 RECORD, COPY = "pod.json", "pod.copy"
@@ -136,10 +137,8 @@ class RecordFolder(Generic[R]):
 
     def close(self) -> None:
         """Remove the directory if nothing is in it."""
-        try:
+        with suppress(OSError):
             os.rmdir(self.folder)
-        except OSError:
-            return
 
 
 class ProcessRecords(RecordFolder[PodRecord]):
@@ -152,13 +151,10 @@ class ProcessRecords(RecordFolder[PodRecord]):
 def _overwrite(path: str, data: bytes) -> None:
     """Write into a file, which keeps its place on the disk. Raises OSError; then it may be
     damaged."""
-    descriptor = os.open(path, _INTO, 0o600)
-    try:
+    with owned(os.open(path, _INTO, 0o600)) as descriptor:
         if os.write(descriptor, data) != len(data):
             raise OSError(ENOSPC, os.strerror(ENOSPC), path)
         os.ftruncate(descriptor, len(data))
-    finally:
-        os.close(descriptor)
 
 
 def read_record(folder: str) -> PodRecord:

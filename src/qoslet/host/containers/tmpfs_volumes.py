@@ -21,10 +21,10 @@ from qoslet.core.cgroup.names import is_at_or_below, is_below
 from qoslet.core.workload.process_spec import MemoryVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.mount_namespace import DEVICE
-from qoslet.host.containers.volume_folders import listed, path_component
+from qoslet.host.containers.volume_folders import path_component
 from qoslet.host.linux.mount_syscalls import DETACH, NO_DEVICES, NO_SUID, REMOUNT, mount, unmount
 from qoslet.host.linux.mountinfo import mounts
-from qoslet.host.linux.procfs import text
+from qoslet.host.linux.procfs import listed, text
 
 HOLDERS_TOLD = 5
 NOTES = 100

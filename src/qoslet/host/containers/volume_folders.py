@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from qoslet.errors import CannotDo
 from qoslet.host.linux.openat import file_name
-
-
-def listed(path: str) -> list[str]:
-    """The names in a directory, sorted; none where it is gone."""
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
 
 
 def path_component(name: str) -> str:

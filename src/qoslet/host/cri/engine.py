@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -286,10 +287,8 @@ class CriEngine:
                 self.note(str(error))
             heard = self._followed is not None and self.clock() > self._followed
             pause = EVENTS_POLL_SECONDS if heard else self._poll_seconds
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), pause)
-            except TimeoutError:
-                continue
 
     async def _survey(self) -> None:
         """Look at every container and sandbox of ours; whose state differs is looked at."""

@@ -10,6 +10,7 @@ from qoslet.core.bundle.archive import PACKED_MOST, unpack
 from qoslet.core.bundle.parts import Bundle
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.manifests import check_file, open_file, unreadable
+from qoslet.host.linux.descriptors import owned
 
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -29,13 +30,10 @@ def read_bundle(path: str) -> Bundle:
 
 def _content(path: str) -> bytes:
     """The bytes of a regular file, one more than are allowed at most."""
-    descriptor = open_file(path, False)
-    try:
+    with owned(open_file(path, False)) as descriptor:
         check_file(path, os.fstat(descriptor).st_mode, "give a file, or - for standard input")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(PACKED_MOST + 1)
-    finally:
-        os.close(descriptor)
 
 
 def write_bundle(path: str, data: bytes) -> None:

@@ -17,6 +17,7 @@ from qoslet.core.recording.frames import FIRST_LINE, frame, whole
 from qoslet.core.recording.recording import check
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.manifests import check_file, open_file, unreadable
+from qoslet.host.linux.descriptors import owned
 
 OLDER = ".1"
 """What the name of the older segment ends with."""
@@ -159,13 +160,10 @@ def read_segments(path: str) -> list[tuple[str, bytes]]:
 
 def _content(path: str) -> bytes:
     try:
-        descriptor = open_file(path, False)
-        try:
+        with owned(open_file(path, False)) as descriptor:
             check_file(path, os.fstat(descriptor).st_mode, "give a file")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(MAX_READ + 1)
-        finally:
-            os.close(descriptor)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
     if len(data) > MAX_READ:

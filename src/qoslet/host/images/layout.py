@@ -26,6 +26,7 @@ from qoslet.core.workload.oci.image import (
     suited,
 )
 from qoslet.core.workload.oci.image_reference import Reference, goes_by, means
+from qoslet.host.linux.descriptors import owned
 
 MARK, INDEX = "oci-layout", "index.json"
 MOST_PLACES = 1000
@@ -108,12 +109,10 @@ class DirectoryLayout:
     def document(self, name: str) -> bytes:
         """A file of the layout itself, whole."""
         descriptor, size = _opened(f"{self.where}/{name}")
-        try:
+        with owned(descriptor):
             if size > DOCUMENT_BYTES:
                 raise ValueError(f"{name} has {size} bytes, at most {DOCUMENT_BYTES} are read")
             return os.read(descriptor, DOCUMENT_BYTES)
-        finally:
-            os.close(descriptor)
 
     def blob(self, descriptor: Descriptor) -> Blob:
         """A blob by its digest."""
@@ -136,12 +135,10 @@ class ArchiveLayout:
     def document(self, name: str) -> bytes:
         """A file of the layout itself, whole."""
         opened, at, size = self._member(name)
-        try:
+        with owned(opened):
             if size > DOCUMENT_BYTES:
                 raise ValueError(f"{name} has {size} bytes, at most {DOCUMENT_BYTES} are read")
             return os.pread(opened, size, at)
-        finally:
-            os.close(opened)
 
     def blob(self, descriptor: Descriptor) -> Blob:
         """A blob by its digest."""

@@ -25,6 +25,7 @@ from qoslet.host.images.umoci import (
     settle,
     write_layout,
 )
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.remove_tree import remove_tree
 
 LIMITS = Limits(32 * 1024**3, 2_000_000, 600.0)
@@ -104,12 +105,9 @@ class Store:
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
     """Alone with a file; waits for others."""
-    descriptor = os.open(path, _LOCK, 0o600)
-    try:
+    with owned(os.open(path, _LOCK, 0o600)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def private(path: str) -> None:

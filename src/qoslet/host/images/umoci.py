@@ -18,6 +18,7 @@ from msgspec import json
 
 from qoslet.errors import CannotDo
 from qoslet.host.images.layers import Limits
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.programs import PATH, find_program
 
 ROOTFS = "rootfs"
@@ -87,19 +88,15 @@ def settle(limits: Limits) -> None:
     count, folders = 0, [ROOTFS]
     while folders:
         folder = folders.pop()
-        opened = os.open(folder, _DIR)
-        try:
-            with os.scandir(opened) as entries:
-                for entry in entries:
-                    count += 1
-                    if count > limits.entries:
-                        raise ValueError(f"more than {limits.entries} entries")
-                    path = f"{folder}/{entry.name}"
-                    _settle_entry(opened, entry, path)
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
-        finally:
-            os.close(opened)
+        with owned(os.open(folder, _DIR)) as opened, os.scandir(opened) as entries:
+            for entry in entries:
+                count += 1
+                if count > limits.entries:
+                    raise ValueError(f"more than {limits.entries} entries")
+                path = f"{folder}/{entry.name}"
+                _settle_entry(opened, entry, path)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
 
 
 def _settle_entry(opened: int, entry: os.DirEntry[str], path: str) -> None:

@@ -11,6 +11,7 @@ import os
 
 from qoslet.core.workload.oci.bundle import User
 from qoslet.host.images.layers import LARGEST_ID
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.open_in_root import open_in_root
 
 MOST_BYTES = 1024 * 1024
@@ -23,12 +24,9 @@ def user_of(
 ) -> User:
     """The user of a container whose image names ``named``; ``uid`` and ``gid`` are the manifest's,
     which go before. Raises ValueError where a name is not known."""
-    opened = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with owned(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as opened:
         people = _rows(opened, "passwd", 7)
         circles = _rows(opened, "group", 4)
-    finally:
-        os.close(opened)
     wanted, colon, group = named.partition(":")
     if uid is not None:
         wanted, group, colon = str(uid), "", ""

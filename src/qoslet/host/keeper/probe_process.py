@@ -12,6 +12,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from qoslet.core.workload.oci.oci_spec import shared
 from qoslet.core.workload.probe_spec import Question
 from qoslet.core.workload.probes.worker import Result
 from qoslet.core.workload.process_spec import ProcessSpec
+from qoslet.host.containers.log_files import unlink
 from qoslet.host.containers.net_probe import ask, timed_out
 from qoslet.host.containers.records import parent_of
 from qoslet.host.containers.spawn import ForkedProcess, StartFailed, begin, default_signals, settle
@@ -93,7 +95,7 @@ class ProbeProcess:
     def _runtime_words(self, place: ContainerFiles) -> list[str]:
         """The command line of a runtime that executes in its container."""
         self._pid_file = f"{place.bundle}/probe-{self._asked.kind}.pid"
-        _unlink(self._pid_file)
+        unlink(self._pid_file)
         words = place.command("exec", "--pid-file", self._pid_file, place.id)
         # it says on its stderr what goes wrong, too; a log would grow
         words[words.index("--log") + 1] = os.devnull
@@ -182,7 +184,7 @@ class ProbeProcess:
             os.close(descriptor)
         self.birth, self.pidfd, self.output = None, -1, -1
         if self._pid_file:
-            _unlink(self._pid_file)
+            unlink(self._pid_file)
 
 
 def _network_of(pod: ProcessPod, name: str) -> int | None:
@@ -244,10 +246,8 @@ def _execute(words: list[str], writer: int) -> NoReturn:
 def _kill_session(pid: int) -> None:
     """Kill a session's first process and its process group."""
     for kill in (os.killpg, os.kill):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
 
 
 def _number(path: str) -> int:
@@ -256,10 +256,3 @@ def _number(path: str) -> int:
             return int(file.read(20).strip() or 0)
     except (OSError, ValueError):
         return 0
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import select
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from qoslet.core.workload.probes.worker import Result
@@ -85,10 +86,8 @@ class ProbeProcesses(Generic[T]):
     def _unwatch(self, one: ProbeProcess) -> None:
         for descriptor in one.descriptors:
             self._owner.pop(descriptor, None)
-            try:
+            with suppress(OSError, ValueError):
                 self._epoll.unregister(descriptor)
-            except (OSError, ValueError):
-                continue
 
     def _bury(self, *done: ProbeProcess) -> None:
         """Collect those that have ended; what was killed may still be about to."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from qoslet.host.files.manifests import check_file
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.open_in_root import open_folder_in_root, open_in_root
 
 LONGEST_FILE = 3 << 20
@@ -105,12 +106,8 @@ class ProcessFiles:
     def _walk(self, path: str, depth: int) -> Iterator[str]:
         if depth > _DEEPEST:
             raise TooLarge(EINVAL, f"is nested more than {_DEEPEST} deep", path)
-        opened = self._open_folder(path)
-        try:
-            with os.scandir(opened) as entries:
-                rows = sorted((one.name, one.is_dir(follow_symlinks=False)) for one in entries)
-        finally:
-            os.close(opened)
+        with owned(self._open_folder(path)) as opened, os.scandir(opened) as entries:
+            rows = sorted((one.name, one.is_dir(follow_symlinks=False)) for one in entries)
         for name, is_folder in rows:
             below = f"{path.rstrip('/')}/{name}"
             if is_folder:

@@ -7,6 +7,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import FrameType
 
 
@@ -60,10 +61,8 @@ class Signals:
         self._wake()
 
     def _wake(self) -> None:
-        try:
+        with suppress(OSError):
             os.write(self._writer, b"!")
-        except OSError:
-            return
 
     def requested(self) -> int:
         """How often it was asked to end."""
@@ -76,10 +75,8 @@ class Signals:
 
     def drain(self) -> None:
         """Take note of the wake-ups so far."""
-        try:
+        with suppress(BlockingIOError):
             os.read(self.reader, 4096)
-        except BlockingIOError:
-            return
 
 
 class Rereading:

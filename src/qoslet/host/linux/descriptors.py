@@ -1,4 +1,4 @@
-"""How many descriptors this process may have, and how many of them may be kept for speed.
+"""Descriptors: closing them, how many this process may have, and how many of them may be kept for speed.
 
 Source: getrlimit(2) RLIMIT_NOFILE; the soft limit is usually 1024 because of select(2), the hard
 one is what the owner allows (systemd.exec(5) LimitNOFILE).
@@ -6,6 +6,7 @@ one is what the owner allows (systemd.exec(5) LimitNOFILE).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EMFILE, ENFILE
@@ -54,6 +55,15 @@ def usual_limit() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, raised)
+
+
+@contextmanager
+def owned(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def are_few() -> bool:

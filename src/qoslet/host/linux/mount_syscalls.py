@@ -11,6 +11,8 @@ import os
 import struct
 from functools import cache
 
+from qoslet.host.linux.descriptors import owned
+
 READ_ONLY = 1
 NO_SUID = 2
 NO_DEVICES = 4
@@ -89,13 +91,10 @@ def move(tree: int, target: int) -> None:
 def make_read_only(path: str) -> None:
     """Make the mount at ``path`` and all below it read-only in this mount namespace."""
     attributes = struct.pack("=4Q", READ_ONLY, 0, 0, 0)
-    at = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
+    with owned(os.open(path, os.O_PATH | os.O_CLOEXEC)) as at:
         flags = _EMPTY_PATH | _RECURSIVE
         size = len(attributes)
         _check(library().syscall(_MOUNT_SETATTR, at, b"", flags, attributes, size))
-    finally:
-        os.close(at)
 
 
 def pivot(new: str) -> None:

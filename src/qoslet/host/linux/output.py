@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from qoslet.host.linux.processes.limit import start_thread
 
@@ -168,9 +169,7 @@ class OutputWriter:
 
 def silence(descriptor: int) -> None:
     """Point a descriptor at /dev/null, so that no later write to it fails."""
-    try:
+    with suppress(OSError):
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         os.dup2(null, descriptor)
         os.close(null)
-    except OSError:
-        return

@@ -1,4 +1,4 @@
-"""Small files of /proc and /sys, read whole."""
+"""Small files and directories, such as those of /proc and /sys, read whole."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def text(path: str) -> str | None:
     finally:
         os.close(descriptor)
     return found.decode("utf-8", "replace")
+
+
+def listed(path: str) -> list[str]:
+    """The names in a directory, sorted; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
 
 
 def process_state(pid: int) -> str:

@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator
 from itertools import islice
 
+from qoslet.host.linux.descriptors import owned
+
 BATCH = 4096
 """Names of a directory that are read at a time."""
 
@@ -21,21 +23,16 @@ def remove_tree(path: str) -> None:
         at = os.open(above, _DIR)
     except FileNotFoundError:
         return
-    try:
+    with owned(at):
         if not _is_directory(at, name):
             return
         # a mount point cannot be renamed
         os.rename(name, moved := os.urandom(16).hex(), src_dir_fd=at, dst_dir_fd=at)
         os.rename(moved, name, src_dir_fd=at, dst_dir_fd=at)
-        root = os.open(name, _DIR, dir_fd=at)
-        try:
+        with owned(os.open(name, _DIR, dir_fd=at)) as root:
             while _remove_directories(root):
                 pass
-        finally:
-            os.close(root)
         os.rmdir(name, dir_fd=at)
-    finally:
-        os.close(at)
 
 
 def _remove_directories(root: int) -> bool:
@@ -48,14 +45,11 @@ def _remove_directories(root: int) -> bool:
         seen = True
         # so none that is a mount point is entered
         os.rename(name, moved := os.urandom(16).hex(), src_dir_fd=root, dst_dir_fd=root)
-        opened = os.open(moved, _DIR, dir_fd=root)
-        try:
+        with owned(os.open(moved, _DIR, dir_fd=root)) as opened:
             for inner in _names(opened):
                 if _is_directory(opened, inner):
                     other = os.urandom(16).hex()
                     os.rename(inner, other, src_dir_fd=opened, dst_dir_fd=root)
-        finally:
-            os.close(opened)
         os.rmdir(moved, dir_fd=root)
     return seen
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Literal
 
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.node.machine import NodeProgram, OciProgram
-from qoslet.host.linux.procfs import text
+from qoslet.host.linux.procfs import listed, text
 from qoslet.host.linux.programs import find_program
 from qoslet.host.state.agents import running_roots
 from qoslet.host.state.folder import STATE
@@ -61,11 +62,7 @@ def node_programs(root: str = "") -> tuple[NodeProgram, ...]:
 
 def running_programs(root: str = "") -> Iterator[NodeProgram]:
     """Those that run, by the names of their processes."""
-    try:
-        numbers = sorted(int(name) for name in os.listdir(f"{root}/proc") if name.isdigit())
-    except OSError:
-        return
-    for pid in numbers:
+    for pid in sorted(int(name) for name in listed(f"{root}/proc") if name.isdigit()):
         comm = (text(f"{root}/proc/{pid}/comm") or "").strip()
         if comm in _PROCESSES and _is_meant(f"{root}/proc/{pid}", comm):
             kind, name = _PROCESSES[comm]
@@ -110,10 +107,8 @@ def oci_programs(root: str = "") -> tuple[OciProgram, ...]:
 
     asked = []
     for name, path in paths.items():
-        try:
+        with suppress(OSError):
             asked.append((name, Popen([path, "--version"], stdout=PIPE, stderr=DEVNULL)))
-        except OSError:
-            continue
     found = []
     for name, process in asked:
         try:

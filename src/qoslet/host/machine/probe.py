@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qoslet.core.node.fields import cpus as cpu_numbers
@@ -15,7 +16,7 @@ from qoslet.core.node.host_facts import Probed
 from qoslet.host.cgroupfs.mounted import CgroupMounts, cgroup_mounts, cgroups
 from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
-from qoslet.host.linux.procfs import text
+from qoslet.host.linux.procfs import listed, text
 from qoslet.host.machine.topology import layout, meminfo, numa
 
 if TYPE_CHECKING:
@@ -30,13 +31,6 @@ def _number(path: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
-def _names(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
 def _own_cgroup(root: str) -> str:
     """The v2 cgroup of this process, ``/`` where not known."""
     for line in (text(f"{root}/proc/self/cgroup") or "").splitlines():
@@ -46,13 +40,10 @@ def _own_cgroup(root: str) -> str:
 
 
 def _children(directory: str) -> Iterator[str]:
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    yield entry.path
-    except OSError:
-        return
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield entry.path
 
 
 def _below_root(root: str, groups: CgroupMounts) -> str | None:
@@ -86,7 +77,7 @@ def _rsvd(root: str, groups: CgroupMounts) -> bool | None:
         group = None if point is None else root + point
     else:
         group = _below_root(root, groups)
-    files = [name for name in _names(group) if name.startswith("hugetlb.")] if group else []
+    files = [name for name in listed(group) if name.startswith("hugetlb.")] if group else []
     return any(".rsvd." in name for name in files) if files else None
 
 
@@ -112,7 +103,7 @@ def _mount_facts(groups: CgroupMounts) -> dict[str, str] | None:
 def _hugepages(root: str) -> dict[int, int] | None:
     """Page size to bytes set aside; None where the kernel does not tell."""
     found = {}
-    for name in _names(root + _HUGE):
+    for name in listed(root + _HUGE):
         size = name.removeprefix("hugepages-").removesuffix("kB")
         count = _number(f"{root}{_HUGE}/{name}/nr_hugepages")
         if size.isdigit() and count is not None:
@@ -124,10 +115,10 @@ def _systemd_version(root: str) -> int | None:
     """The version in the name of systemd's own library; asking systemd itself is slow."""
     places = [
         *_SYSTEMD_LIBRARIES,
-        *(f"/usr/lib/{name}/systemd" for name in _names(f"{root}/usr/lib") if "-linux-" in name),
+        *(f"/usr/lib/{name}/systemd" for name in listed(f"{root}/usr/lib") if "-linux-" in name),
     ]
     for place in places:
-        for name in _names(root + place):
+        for name in listed(root + place):
             if name.startswith("libsystemd-shared-") and name.endswith(".so"):
                 digits = name.removeprefix("libsystemd-shared-")
                 number = digits[: len(digits) - len(digits.lstrip("0123456789"))]

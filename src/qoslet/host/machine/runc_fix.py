@@ -8,7 +8,10 @@ Source: runc 1.1.12's release notes. Distributions put the fix into older versio
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Literal
+
+from qoslet.host.linux.procfs import listed
 
 CVE = "CVE-2024-21626"
 FIXED_IN = (1, 1, 12)
@@ -40,13 +43,9 @@ def runc_fix(program: str, version: str, root: str = "") -> RuncFix:
 
 def _package(program: str, root: str) -> str | None:
     """The Debian package of a program; None for one of no package."""
-    try:
-        names = sorted(os.listdir(root + _LISTS))
-    except OSError:
-        return None
     # usr-merged systems list /bin/x where /usr/bin/x is
     paths = {program.encode(), program.removeprefix("/usr").encode()}
-    for name in names:
+    for name in listed(root + _LISTS):
         if name.endswith(".list") and any(part in name for part in ("runc", "containerd", "moby")):
             try:
                 with open(f"{root}{_LISTS}/{name}", "rb") as file:
@@ -60,13 +59,11 @@ def _package(program: str, root: str) -> str | None:
 def _changelog(folder: str) -> bytes | None:
     """The changelog of a package; None where it is not installed."""
     for name in _CHANGELOGS:
-        try:
-            with open(f"{folder}/{name}", "rb") as file:
-                if not name.endswith(".gz"):
-                    return file.read(_LARGEST)
-                from gzip import GzipFile
+        place = f"{folder}/{name}"
+        with suppress(OSError, EOFError, ValueError), open(place, "rb") as file:
+            if not name.endswith(".gz"):
+                return file.read(_LARGEST)
+            from gzip import GzipFile
 
-                return GzipFile(fileobj=file).read(_LARGEST)
-        except (OSError, EOFError, ValueError):
-            continue
+            return GzipFile(fileobj=file).read(_LARGEST)
     return None

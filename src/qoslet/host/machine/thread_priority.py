@@ -8,6 +8,7 @@ real-time does not know cgroups. Source: sched(7) ``SCHED_RR``, ``SCHED_RESET_ON
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 _PRIORITY = 1
 _NICE = -20
@@ -48,12 +49,10 @@ class ThreadPriority:
         return "nice"
 
     def _give_back(self) -> None:
-        try:
+        # it was allowed a moment ago; the next change tries again
+        with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
             os.setpriority(os.PRIO_PROCESS, 0, self._usual)
-        except OSError:
-            # it was allowed a moment ago; the next change tries again
-            return
 
 
 def lacking_priority() -> str:

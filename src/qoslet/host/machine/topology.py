@@ -7,12 +7,11 @@ sysfs-devices-node.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from qoslet.core.node.fields import cpus as cpu_numbers
 from qoslet.core.node.topology import MOST_NODES, Layout, NumaNode
-from qoslet.host.linux.procfs import text
+from qoslet.host.linux.procfs import listed, text
 
 _CPU = "/sys/devices/system/cpu"
 _NODE = "/sys/devices/system/node"
@@ -35,17 +34,10 @@ def _list(path: str) -> str | None:
     return found if found and cpu_numbers(found) else None
 
 
-def _names(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
 def _cache(directory: str) -> str | None:
     """The CPUs that share the last level of cache."""
     best: tuple[int, str] | None = None
-    for name in _names(directory):
+    for name in listed(directory):
         level = (text(f"{directory}/{name}/level") or "").strip()
         shared = _list(f"{directory}/{name}/shared_cpu_list")
         if name.startswith("index") and level.isdigit() and shared is not None:
@@ -93,7 +85,7 @@ def layout(root: str, online: set[int]) -> Layout | None:
 def _hugepages(directory: str) -> dict[int, int]:
     """Page size to bytes set aside on one node."""
     found = {}
-    for name in _names(directory):
+    for name in listed(directory):
         size = name.removeprefix("hugepages-").removesuffix("kB")
         count = (text(f"{directory}/{name}/nr_hugepages") or "").strip()
         if size.isdigit() and count.isdigit():
@@ -109,7 +101,7 @@ def _distances(path: str) -> tuple[int, ...]:
 def numa(root: str) -> tuple[NumaNode, ...] | None:
     """The NUMA nodes that have memory, in the order of their numbers; None without any."""
     found = []
-    for name in _names(root + _NODE):
+    for name in listed(root + _NODE):
         digits = name.removeprefix("node")
         if not (name.startswith("node") and digits.isdigit() and int(digits) < MOST_NODES):
             continue

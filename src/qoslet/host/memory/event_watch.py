@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from qoslet.host.cgroupfs.layout import layout_of
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.inotify import Changes
 from qoslet.host.linux.openat import MountedTree, checked
 from qoslet.host.memory.psi_trigger import Triggers
@@ -135,11 +136,10 @@ class _Unified:
 
     def add(self, path: str) -> None:
         """Have the kernel signal a v1 cgroup's out-of-memory events. Raises OSError."""
-        at = self._tree.open(checked(path), _EVENTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with owned(
+            self._tree.open(checked(path), _EVENTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        ) as at:
             self._changes.add(path, f"/proc/self/fd/{at}")
-        finally:
-            os.close(at)
 
     def drop(self, path: str) -> None:
         """Follow it no longer."""
@@ -174,11 +174,8 @@ class _Legacy:
 
     def add(self, path: str) -> None:
         """Have the kernel signal a v1 cgroup's out-of-memory events. Raises OSError."""
-        control = self._tree.open_to_read(checked(path), "memory.oom_control")
-        try:
+        with owned(self._tree.open_to_read(checked(path), "memory.oom_control")) as control:
             self._tree.write(checked(path), "cgroup.event_control", f"{self._fd} {control}")
-        finally:
-            os.close(control)
 
     def drop(self, path: str) -> None:
         """The kernel forgets it with the group, and tells that."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from qoslet.core.api.schema import shown
 from qoslet.core.cgroup.names import container_path, is_below
@@ -36,10 +37,8 @@ def containers_of(
         pod = known.get(one.pod_sandbox_id)
         if pod is None:
             continue
-        try:
+        with suppress(BadMessage):
             found.append(container_of(pod, one, root))
-        except BadMessage:
-            continue
     return found
 
 

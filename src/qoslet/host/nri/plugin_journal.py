@@ -23,6 +23,7 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.state.folder import PLUGIN_JOURNAL, PLUGIN_LOCK, escaped
 from qoslet.host.state.journal_file import contents, same_place, this_boot
 from qoslet.host.state.moved import is_named
@@ -51,10 +52,8 @@ def read_plugin_journal(root: str, state: str) -> JournalState:
         return found
     except OSError as error:
         raise cannot("cannot read the journal of the plugin", error, state) from error
-    try:
+    with owned(folder):
         _take(found, folder, root)
-    finally:
-        os.close(folder)
     return found
 
 

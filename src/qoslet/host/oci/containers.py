@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from qoslet.core.workload.oci.bundle import STOP_SIGNAL
@@ -78,10 +79,8 @@ class CreateJob:
 
     def give_up(self) -> None:
         """End the child; what it has begun is to be cleared away."""
-        try:
+        with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.report, signal.SIGKILL)
-        except ProcessLookupError:
-            return
 
     def _absence(self, *, started: bool) -> StartFailed:
         """Why nothing runs though nobody makes it any more."""
@@ -252,7 +251,5 @@ def tidy(path: str, root: str, known: Iterable[str]) -> None:
 
 def _rmdir(path: str) -> None:
     """Remove a directory if nothing is in it."""
-    try:
+    with suppress(OSError):
         os.rmdir(path)
-    except OSError:
-        return

@@ -14,6 +14,7 @@ import os
 import signal
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from msgspec import Struct, json
@@ -35,6 +36,7 @@ from qoslet.host.containers.spawn import default_signals
 from qoslet.host.images.layout import NotFound, find
 from qoslet.host.images.store import Store, private
 from qoslet.host.images.users import user_of
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.mount_syscalls import BIND, mount
 from qoslet.host.linux.procfs import text
 from qoslet.host.oci.bundle_folder import ContainerFiles
@@ -152,11 +154,9 @@ def _begin() -> None:
 def _leave(place: ContainerFiles, error: BaseException) -> None:
     """Last words, for who reads them."""
     said = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
-    try:
+    with suppress(OSError):
         os.makedirs(place.bundle, 0o700, exist_ok=True)
         _write(place.error, said.encode("utf-8", "replace")[:4000])
-    except OSError:
-        return
 
 
 def forget(place: ContainerFiles) -> None:
@@ -328,10 +328,7 @@ def _host_file(path: str) -> bytes:
 
 def _write(path: str, data: bytes, mode: int = 0o600) -> None:
     """A file with this in it."""
-    descriptor = os.open(path, _FILE, mode)
-    try:
+    with owned(os.open(path, _FILE, mode)) as descriptor:
         os.fchmod(descriptor, mode)
         while data:
             data = data[os.write(descriptor, data) :]
-    finally:
-        os.close(descriptor)

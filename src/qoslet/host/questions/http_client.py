@@ -8,6 +8,7 @@ import time
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import CannotDo
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.peer import peer_of
 from qoslet.host.linux.procfs import process_state
 from qoslet.host.state.folder import AGENT_SOCKET
@@ -76,8 +77,7 @@ def _silent(peer: socket.socket, where: str) -> BusyAgent:
 
 
 def _connect(peer: socket.socket, folder: str, seconds: float) -> None:
-    place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with owned(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
         until = time.monotonic() + seconds
         while True:
             try:
@@ -88,5 +88,3 @@ def _connect(peer: socket.socket, folder: str, seconds: float) -> None:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(0.01)
-    finally:
-        os.close(place)

@@ -13,6 +13,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import Any
@@ -139,10 +140,8 @@ def is_there(folder: str) -> bool:
 
 def forget(folder: str) -> None:
     """Remove the socket of an agent that is gone."""
-    try:
+    with suppress(OSError):
         os.unlink(f"{folder}/{AGENT_SOCKET}")
-    except OSError:
-        return
 
 
 def public(

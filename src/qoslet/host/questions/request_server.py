@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import SHORTAGES, CannotDo
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.peer import peer_of
 from qoslet.host.linux.processes.limit import start_thread
 from qoslet.host.questions.http_client import REQUEST_SECONDS
@@ -227,11 +228,10 @@ def private_listener(folder: str, name: str, what: str = "the socket") -> socket
     CannotDo about ``what``."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with owned(
+            os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        ) as place:
             _bind(listener, place, name)
-        finally:
-            os.close(place)
         listener.listen(ASKING)
     except OSError as error:
         listener.close()

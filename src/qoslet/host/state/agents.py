@@ -7,32 +7,26 @@ import socket
 
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.errors import CannotDo
+from qoslet.host.linux.descriptors import owned
+from qoslet.host.linux.procfs import listed
 from qoslet.host.state.folder import AGENT_SOCKET, CRI, KEEPER, STATE, state_directory, unescaped
 
 
 def running_roots(state: str) -> list[str]:
     """The cgroup roots whose agents listen below the state directory ``state``; none where it
     cannot be read."""
-    return [unescaped(name) for name in _names(state) if _listens(f"{state}/{name}")]
+    return [unescaped(name) for name in listed(state) if _listens(f"{state}/{name}")]
 
 
 def left_roots(state: str) -> list[str]:
     """The cgroup roots with pods that no agent has now: an agent left them, or was killed."""
-    kept = [name for name in _names(state) if any(map(_names, _records(f"{state}/{name}")))]
+    kept = [name for name in listed(state) if any(map(listed, _records(f"{state}/{name}")))]
     return [unescaped(name) for name in kept if not _listens(f"{state}/{name}")]
 
 
 def _records(folder: str) -> tuple[str, str]:
     """The directories that have the records of pods."""
     return f"{folder}/{KEEPER}", f"{folder}/{CRI}"
-
-
-def _names(folder: str) -> list[str]:
-    """What is in a directory; nothing where it cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def guest_roots(state: str) -> list[str]:
@@ -45,11 +39,10 @@ def _listens(folder: str) -> bool:
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     peer.settimeout(1.0)
     try:
-        place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with owned(
+            os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        ) as place:
             peer.connect(f"/proc/self/fd/{place}/{AGENT_SOCKET}")
-        finally:
-            os.close(place)
     except OSError:
         return False
     finally:

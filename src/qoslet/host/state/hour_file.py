@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.state.folder import escaped
 
 _BYTES = 4096
@@ -39,11 +40,8 @@ class HourFile:
         new = f"{self._path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
-            descriptor = os.open(new, flags, 0o600)
-            try:
+            with owned(os.open(new, flags, 0o600)) as descriptor:
                 os.write(descriptor, "".join(f"{at:.3f}\n" for at in times).encode())
-            finally:
-                os.close(descriptor)
             os.replace(new, self._path)
 
     def forget(self) -> None:

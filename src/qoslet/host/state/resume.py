@@ -27,6 +27,7 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.state.folder import (
     JOURNAL,
     PLUGIN_JOURNAL,
@@ -125,7 +126,7 @@ def verb_of(root: str, state: str) -> str:
     folder = _opened(f"{state}/{escaped(root)}")
     if folder < 0:
         return GUEST if tree_owner(root) == KUBELET else "apply"
-    try:
+    with owned(folder):
         with suppress(OSError), open(f"/proc/self/fd/{folder}/{JOURNAL}", "rb") as file:
             if (header := read(file.readline()).header) is not None:
                 return header.verb
@@ -134,8 +135,6 @@ def verb_of(root: str, state: str) -> str:
             return parts.parsed.header.verb
         # only a plugin beside an agent has one
         return AGENT if PLUGIN_JOURNAL in os.listdir(folder) else parts.verb
-    finally:
-        os.close(folder)
 
 
 def _opened(path: str) -> int:
@@ -298,10 +297,8 @@ def damaged_journals(root: str, state: str) -> list[str]:
     folder = _opened(path)
     if folder < 0:
         return []
-    try:
+    with owned(folder):
         parts = _parts(folder, root, tuple)
-    finally:
-        os.close(folder)
     return [*kept_aside(path), *([f"{path}/{JOURNAL}"] if parts.lacks_values else [])]
 
 
@@ -362,10 +359,8 @@ def read_journal(
     folder = _opened(f"{state}/{escaped(root)}")
     parts: _Parts | None = None
     if folder >= 0:
-        try:
+        with owned(folder):
             parts = _parts(folder, root, recorded)
-        finally:
-            os.close(folder)
         before = parts.header_like(header)
         if before is not None and same_place(before, header):
             ledger.add(parts.parsed.entries)

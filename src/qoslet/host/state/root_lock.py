@@ -14,6 +14,7 @@ from errno import EDQUOT, ELOOP, ENOSPC, ENOTDIR
 
 from qoslet.core.cgroup.names import SLICE, is_below, root_path
 from qoslet.errors import BadInput, CannotDo
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.state.folder import (
     AGENT_SOCKET,
     CRI,
@@ -75,10 +76,8 @@ def private_folder(root: str, state: str) -> int:
         top = _private(state, None)
         if top is None:
             continue
-        try:
+        with owned(top):
             folder = _private(escaped(root), top, state)
-        finally:
-            os.close(top)
         if folder is not None:
             return folder
     raise CannotDo("the journal directory is being created and removed repeatedly", where=state)
@@ -275,11 +274,9 @@ def _has_pods(folder: int) -> bool:
             inner = os.open(name, _DIRECTORY, dir_fd=folder)
         except OSError:
             continue
-        try:
+        with owned(inner):
             if os.listdir(inner):
                 return True
-        finally:
-            os.close(inner)
     return bool(keepers_of(os.readlink(f"/proc/self/fd/{folder}")))
 
 
@@ -300,10 +297,8 @@ def _keeps_pods(name: str, top: int) -> bool:
         folder = os.open(name, _DIRECTORY, dir_fd=top)
     except OSError:
         return False
-    try:
+    with owned(folder):
         return _has_pods(folder)
-    finally:
-        os.close(folder)
 
 
 def _held(root: str, name: str, above: int, place: str, *, has_pods: bool = False) -> CannotDo:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
+from qoslet.host.linux.descriptors import owned
 
 _SHELL = "/bin/sh"
 _SCRIPT = "read _ # keeps a scope of qoslet"
@@ -33,8 +35,7 @@ class ScopeHolders:
         self.end(path)
         if self._pipe is None:
             self._pipe = os.pipe()
-        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        try:
+        with owned(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)) as null:
             pid = os.posix_spawn(
                 _SHELL,
                 ["sh", "-c", _SCRIPT],
@@ -48,8 +49,6 @@ class ScopeHolders:
                 setsigmask=(),
                 setsigdef=(signal.SIGTERM, signal.SIGINT, signal.SIGPIPE),
             )
-        finally:
-            os.close(null)
         _spare(pid)
         self._pids[path] = pid
         return pid
@@ -90,19 +89,14 @@ class ScopeHolders:
 
 def _spare(pid: int) -> None:
     """Keep the kernel from killing it with its group; without the right it stays as it is."""
-    try:
-        with open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as file:
-            file.write(_NEVER_KILLED)
-    except OSError:
-        return
+    with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as file:
+        file.write(_NEVER_KILLED)
 
 
 def _collect(pid: int) -> None:
     """Wait for one that was killed, unless another did."""
-    try:
+    with suppress(ChildProcessError):
         os.waitpid(pid, 0)
-    except ChildProcessError:
-        return
 
 
 class _Observer(Protocol):

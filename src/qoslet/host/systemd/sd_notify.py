@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 
 LONGEST_FILE = 60.0
 """Seconds that reading one manifest at start may take on a slow machine."""
@@ -54,13 +55,8 @@ class Notifier:
         self._socket.setblocking(False)
         self._address = address
 
-    @property
-    def managed(self) -> bool:
-        """Whether a service manager listens."""
-        return self._socket is not None
-
     def ready(self, status: str) -> None:
-        """The start, or a reload, is over."""
+        """The start is over."""
         self._status = status
         self._send("READY=1", _line(status))
 
@@ -84,10 +80,6 @@ class Notifier:
             self._alive_at = now
             self._send("WATCHDOG=1")
 
-    def reloading(self) -> None:
-        """The configuration is read again; ``ready`` ends it."""
-        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
-
     def stopping(self, status: str) -> None:
         """The end has begun."""
         self._send("STOPPING=1", _line(status))
@@ -101,10 +93,8 @@ class Notifier:
     def _send(self, *assignments: str) -> None:
         if self._socket is None:
             return
-        try:
+        with suppress(OSError):
             self._socket.sendto("\n".join(assignments).encode("utf-8", "replace"), self._address)
-        except OSError:
-            return
 
 
 def _line(status: str) -> str:

@@ -20,6 +20,7 @@ from qoslet.core.cgroup.unit_properties import Signed
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.layout import CgroupLayout
 from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
+from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.openat import parent
 
 _QUOTA, _PERIOD, _DEFAULT_PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us", "100000"
@@ -62,12 +63,8 @@ class UnitProperties:
         if tree is None:
             return {}
         names: list[str] = []
-        with suppress(OSError):
-            directory = tree.directory(above)
-            try:
-                names = os.listdir(directory)
-            finally:
-                os.close(directory)
+        with suppress(OSError), owned(tree.directory(above)) as directory:
+            names = os.listdir(directory)
         paths = {path, *(f"{above}/{name}" for name in names if name.endswith(".scope"))}
         found = {one: self._read(one, _OOM_GROUP) for one in paths}
         return {one: text.strip() for one, text in found.items() if text is not None}

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -108,10 +109,8 @@ class Streams:
             stream.peer.close()
 
     def _wake(self) -> None:
-        try:
+        with suppress(OSError):
             os.write(self._writer, b"!")
-        except OSError:
-            return
 
     def _serve(self) -> None:
         """Send on what did not fit, and notice who goes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -100,10 +101,8 @@ class UsageObserver:
         # before the counters: those of a cgroup that is recreated meanwhile go back under the old
         # inode, which no rate takes for usage, and begin under the new one
         for point, _ in self._hierarchies:
-            try:
+            with suppress(OSError):
                 return os.stat(name, dir_fd=point, follow_symlinks=False).st_ino
-            except OSError:
-                continue
         return None
 
     def _usage(self, path: str, name: str, identity: int) -> dict[UsageField, int]:
