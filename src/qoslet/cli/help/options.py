@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.cli.commands import COMMANDS, TOPICS, parser_of
+from qoslet.cli.commands import COMMANDS, parser_of
 from qoslet.core.node.flags import FLAG_ROWS
 
 Values = Literal["none", "choice", "file", "text"]
@@ -95,8 +95,3 @@ def command(name: str) -> Command:
 def commands() -> Iterator[Command]:
     """Every command."""
     return map(command, COMMANDS)
-
-
-def topics() -> tuple[str, ...]:
-    """The topics of ``qoslet help``."""
-    return tuple(TOPICS)

@@ -18,7 +18,6 @@ from qoslet.core.node.node import (
     Node,
     allocatable,
     enforced,
-    eviction_reservation,
     pods_limit,
 )
 from qoslet.core.plan.live_plan import LivePlan
@@ -141,8 +140,6 @@ class NodePlanner:
         self.templates = NodeTemplates(self.planner.policy, store or TemplateStore())
         self._templates: dict[int, PodTemplatePlan] = {}
         self._noted: dict[int, bool] = {}
-        eviction = eviction_reservation(node).get("memory")
-        self._eviction = eviction.value if eviction is not None else 0
         left = amounts(allocatable(node))
         self.schedulable = _schedulable(node, left)
         self._amounts = amounts(node.capacity), left, self.schedulable, amounts(enforced(node))

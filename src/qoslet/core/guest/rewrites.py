@@ -32,7 +32,6 @@ class Contest(Struct, frozen=True):
 
     found: str
     since: float
-    reset_at: float
     retry_at: float
     wait_seconds: float
     resets: int = 1
@@ -56,7 +55,7 @@ class Rewrites:
         now."""
         known = self.contests.get(key)
         if known is None:
-            known = Contest(found, now, now, now, 0.0)
+            known = Contest(found, now, now, 0.0)
             self.resets += 1
         elif not known.is_reset:
             longer = min(
@@ -66,7 +65,6 @@ class Rewrites:
             known = replace(
                 known,
                 found=found,
-                reset_at=now,
                 retry_at=known.retry_at + longer,
                 wait_seconds=longer,
                 resets=known.resets + 1,
@@ -74,7 +72,7 @@ class Rewrites:
             )
             self.resets += 1
         elif known.found != found:
-            known = replace(known, found=found, reset_at=now, resets=known.resets + 1)
+            known = replace(known, found=found, resets=known.resets + 1)
             self.resets += 1
         self.contests[key] = known
         return now >= known.retry_at and self._has_tokens(now)
