@@ -95,6 +95,11 @@ def from_int(amount: int, format: Format = "DecimalSI") -> Quantity:
     return from_nano(amount * NANO, format)
 
 
+def binary(amount: int) -> str:
+    """Whole units with a binary suffix, such as ``64Mi``."""
+    return canonical(from_int(amount, "BinarySI"))
+
+
 def from_milli(milli: int) -> Quantity:
     """A decimal quantity of thousandths, as ``resource.NewMilliQuantity``."""
     return from_nano(milli * 10**6, "DecimalSI")
@@ -224,7 +229,7 @@ def bytes_text(amount: int) -> str:
     """Bytes for people: above a MiB those that are no whole number of MiB are rounded."""
     if amount > _MIB and amount % _MIB:
         return f"{amount / _MIB:.1f}Mi"
-    return canonical(from_int(amount, "BinarySI"))
+    return binary(amount)
 
 
 def canonical(quantity: Quantity) -> str:

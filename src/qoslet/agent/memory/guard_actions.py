@@ -12,7 +12,6 @@ from qoslet.core.pressure.guard_decision import REASON
 from qoslet.core.pressure.guard_report import OverrideRow
 from qoslet.core.pressure.throttle_guard import HighOverride
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.errors import QosletError
 
 HIGH = "memory.high"
@@ -162,14 +161,6 @@ class ContainerKills:
         )
         used = [(one.memory or 0, one.path) for one in looks if one is not None]
         return max(used)[1] if used else next(iter(worker.container_cgroups.values()), "")
-
-
-def planned_bytes(group: Cgroup, file: str) -> int | None:
-    """The planned value of a file of a cgroup in bytes; None if there is none."""
-    for row in group.settings:
-        if row.file == file and row.applied.isdecimal():
-            return int(row.applied)
-    return None
 
 
 def _pid(worker: PodWorker, container: str) -> int | None:

@@ -18,7 +18,6 @@ from qoslet.agent.memory.guard_actions import (
     KILL_GRACE_SECONDS,
     ContainerKills,
     GuardActions,
-    planned_bytes,
 )
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.memory.watched_cgroup import WatchedCgroup
@@ -27,6 +26,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.plan.totals import bytes_of
 from qoslet.core.pressure import stall_tuning, throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
@@ -363,7 +363,7 @@ class Guard:
         context = self._context
         for group in context.plan.upper() if worker is None else worker.cgroups:
             if group.path == path and context.executor.ownership.contains(path):
-                return planned_bytes(group, HIGH)
+                return bytes_of(group.settings, HIGH)
         return None
 
     def _record(

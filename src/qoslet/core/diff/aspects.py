@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.cgroup.usage.fair_share import cap_of
-from qoslet.core.quantity import canonical, from_int, from_milli
+from qoslet.core.quantity import binary, canonical, from_milli
 
 Files = Mapping[str, str]
 Measure = Callable[[Files], float | None]
@@ -94,7 +94,7 @@ def _cpus(files: Files) -> float:
 
 
 def _amount(value: float) -> str:
-    return "no limit" if value == inf else canonical(from_int(int(value), "BinarySI"))
+    return "no limit" if value == inf else binary(int(value))
 
 
 def _cores(value: float) -> str:

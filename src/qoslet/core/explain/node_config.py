@@ -15,7 +15,7 @@ from qoslet.core.node.documents.kubelet_config import READERS
 from qoslet.core.node.documents.sources import KUBELET_API, OWN_API
 from qoslet.core.node.flags import FLAG_ROWS
 from qoslet.core.node.node import Node
-from qoslet.core.quantity import Quantity, canonical, from_int
+from qoslet.core.quantity import Quantity, binary, canonical
 from qoslet.core.resources.node_policy import node_policy
 from qoslet.core.versions.feature_gates import group_in
 
@@ -56,7 +56,7 @@ _SHAPES: Mapping[str, Callable[[Any], Value]] = {
     "featureGates": dict,
     "enforceNodeAllocatable": list,
     "memorySwap": lambda behavior: {"swapBehavior": behavior} if behavior else {},
-    "containerLogMaxSize": lambda size: _bytes(size),
+    "containerLogMaxSize": binary,
     "cpuManagerPolicyOptions": lambda given: {name: _word(on) for name, on in given.items()},
     "topologyManagerPolicyOptions": dict,
     "reservedMemory": lambda given: [
@@ -88,7 +88,7 @@ def _host(node: Node) -> dict[str, Value]:
         "hierarchy": host.hierarchy,
         "kernel": host.kernel,
         "pageSize": host.page_size,
-        "hugepageSizes": [_bytes(size) for size in host.hugepage_sizes],
+        "hugepageSizes": [binary(size) for size in host.hugepage_sizes],
         "swapController": host.swap_controller,
         "systemd": host.systemd,
         "controllers": None if host.controllers is None else sorted(host.controllers),
@@ -175,7 +175,7 @@ def _machine(node: Node) -> Iterator[EffectiveField]:
     for name, amount in node.capacity.items():
         field = f"capacity.{name}"
         yield EffectiveField(field, canonical(amount), node.origin(field))
-    yield EffectiveField("swap", _bytes(node.swap), node.origin("swap"))
+    yield EffectiveField("swap", binary(node.swap), node.origin("swap"))
     for name, value in _host(node).items():
         field = f"host.{name}"
         yield EffectiveField(field, value, node.origin(field))
@@ -189,17 +189,13 @@ def _numa(node: Node) -> list[dict[str, Value]]:
     """The NUMA nodes as qoslet's Node lists them."""
     entries: list[dict[str, Value]] = []
     for numa in node.host.numa:
-        entry: dict[str, Value] = {"id": numa.id, "cpus": numa.cpus, "memory": _bytes(numa.memory)}
+        entry: dict[str, Value] = {"id": numa.id, "cpus": numa.cpus, "memory": binary(numa.memory)}
         if numa.hugepages:
-            entry["hugepages"] = {_bytes(page): _bytes(n) for page, n in numa.hugepages.items()}
+            entry["hugepages"] = {binary(page): binary(n) for page, n in numa.hugepages.items()}
         if numa.distances:
             entry["distances"] = list(numa.distances)
         entries.append(entry)
     return entries
-
-
-def _bytes(amount: int) -> str:
-    return canonical(from_int(amount, "BinarySI"))
 
 
 def _topology(node: Node) -> dict[str, Value]:
@@ -218,7 +214,7 @@ def documents(node: Node) -> list[dict[str, Value]]:
     node_document |= {
         "os": node.os,
         "capacity": _amounts(node.capacity),
-        "swap": _bytes(node.swap),
+        "swap": binary(node.swap),
         "host": _host(node) if node.os == "linux" else {},
         **_choices(node),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from qoslet.core.lint.rule import LintPlace, NodeSubject, Text, node_rule
 from qoslet.core.node.node import Kubelet, pods_limit
-from qoslet.core.quantity import ZERO, canonical, from_int
+from qoslet.core.quantity import ZERO, binary, canonical
 
 _USUAL_PERIOD = 100_000
 _SMALL = 512 << 20
@@ -127,7 +127,7 @@ def tight_reservation(subject: NodeSubject) -> Iterator[LintPlace]:
     ):
         amount = given.get("memory", ZERO)
         if name in kubelet.enforce_node_allocatable and 0 < amount.value < _SMALL:
-            least = canonical(from_int(_SMALL, "BinarySI"))
+            least = binary(_SMALL)
             text = f"{canonical(amount)} is enforced; daemons often need more than {least}"
             yield LintPlace(f"{field}.memory", text)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from qoslet.core.api.pod import Container
 from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.problem import plural
-from qoslet.core.quantity import ZERO, canonical, from_int
+from qoslet.core.quantity import ZERO, binary, canonical
 from qoslet.core.resources.cgroup_tree import key_of
 
 _MIB = 1 << 20
@@ -19,10 +19,6 @@ _NEAR = 10
 def _amount(container: Container, kind: str) -> int:
     found: int = getattr(container.resources, kind).get("memory", ZERO).value
     return found
-
-
-def _size(amount: int) -> str:
-    return canonical(from_int(amount, "BinarySI"))
 
 
 @pod_rule(
@@ -62,7 +58,7 @@ def too_small(subject: PodSubject) -> Iterator[LintPlace]:
     """Limits below what a start needs."""
     for one in subject.pod.containers:
         if 1024 <= (limit := _amount(one, "limits")) < _LEAST:
-            text = f"{_size(limit)} is less than the runtime needs to start a container"
+            text = f"{binary(limit)} is less than the runtime needs to start a container"
             yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
 
 
@@ -126,7 +122,7 @@ def copied_request(subject: PodSubject) -> Iterator[LintPlace]:
         return
     for one in subject.pod.containers:
         if "memory" in one.defaulted:
-            text = f"the request is the limit, {_size(_amount(one, 'limits'))}"
+            text = f"the request is the limit, {binary(_amount(one, 'limits'))}"
             yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
@@ -145,7 +141,7 @@ def overcommitted(subject: PodSubject) -> Iterator[LintPlace]:
     for one in subject.regular:
         request, limit = _amount(one, "requests"), _amount(one, "limits")
         if 0 < 4 * request < limit:
-            text = f"the limit {_size(limit)} is over four times the request {_size(request)}"
+            text = f"the limit {binary(limit)} is over four times the request {binary(request)}"
             yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
 
 
@@ -165,7 +161,7 @@ def min_is_max(subject: PodSubject) -> Iterator[LintPlace]:
     for one in subject.regular:
         protected = subject.value(one.name, "memory.min")
         if protected not in (None, "0") and protected == subject.value(one.name, "memory.max"):
-            text = f"memory.min and memory.max are both {_size(int(protected or 0))}"
+            text = f"memory.min and memory.max are both {binary(int(protected or 0))}"
             yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
@@ -187,7 +183,7 @@ def without_ancestors(subject: PodSubject) -> Iterator[LintPlace]:
         for file in ("memory.min", "memory.low") if standing is not None else ():
             if standing is not None and standing.lost(file):
                 kept, claimed = standing.kept(file), standing.claimed(file)
-                text = f"{file} {_size(claimed)} is worth {_size(kept)} on a full node"
+                text = f"{file} {binary(claimed)} is worth {binary(kept)} on a full node"
                 yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
@@ -207,7 +203,9 @@ def throttled(subject: PodSubject) -> Iterator[LintPlace]:
     for one in subject.regular:
         high, request, limit = _high(subject, one), _amount(one, "requests"), _amount(one, "limits")
         if high is not None and limit and request < limit and high - request < limit // _NEAR:
-            text = f"memory.high {_size(high)} is {_size(max(0, high - request))} above the request"
+            text = (
+                f"memory.high {binary(high)} is {binary(max(0, high - request))} above the request"
+            )
             yield LintPlace(f"{one.field}.resources.requests.memory", text, one.name)
 
 
@@ -228,9 +226,7 @@ def can_stall(subject: PodSubject) -> Iterator[LintPlace]:
         high, limit = _high(subject, one), _effective_limit(subject, one)
         swap = subject.value(one.name, "memory.swap.max")
         if high is not None and (limit is None or high < limit) and swap in (None, "0"):
-            text = (
-                f"memory that cannot be reclaimed stalls the container at memory.high {_size(high)}"
-            )
+            text = f"memory that cannot be reclaimed stalls the container at memory.high {binary(high)}"
             yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from qoslet.core.managers.cpu_manager import CpuRefusal, Holder
 from qoslet.core.managers.topology_hints import Hint, NodeSets, bits, narrower, numbers
 from qoslet.core.node.topology import Topology
-from qoslet.core.quantity import canonical, from_int
+from qoslet.core.quantity import binary
 from qoslet.core.rules.catalog import rule
 
 POLICY = "kubelet pkg/kubelet/cm/memorymanager/policy_static.go"
@@ -58,7 +58,7 @@ class MemoryBlock(Struct, frozen=True, rename={"nodes": "numaAffinity", "resourc
 
 def page_name(size: int) -> str:
     """The resource of a hugepage size in bytes."""
-    return f"hugepages-{canonical(from_int(size, 'BinarySI'))}"
+    return f"hugepages-{binary(size)}"
 
 
 def node_states(topology: Topology, reserved: Mapping[int, Sizes]) -> dict[int, NumaNodeState]:

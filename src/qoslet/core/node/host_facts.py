@@ -13,7 +13,7 @@ from qoslet.core.node.faults import Faults
 from qoslet.core.node.manager_config import layout_of, numa_nodes
 from qoslet.core.node.node import Assumed, Hierarchy, HostFacts
 from qoslet.core.node.topology import MOST_CPUS, MOST_PAGE_SIZES, Layout, NumaNode
-from qoslet.core.quantity import Quantity, QuantityError, canonical, from_int, parse
+from qoslet.core.quantity import Quantity, QuantityError, binary, from_int, parse
 
 if TYPE_CHECKING:
     from qoslet.core.node.described.assumptions import Clues
@@ -219,7 +219,7 @@ def capacity(machine: Lookup, os: str) -> dict[str, Quantity]:
             result[name] = from_int(machine.assume(f"{prefix}{name}", number, str(number), why))
     if not names and os == "linux" and not machine.described:
         for size, amount in (machine.found().hugepages or {}).items():
-            name = f"hugepages-{canonical(from_int(size, 'BinarySI'))}"
+            name = f"hugepages-{binary(size)}"
             machine.noted(f"{prefix}{name}", amount)
             result[name] = from_int(amount, "BinarySI")
     return result
@@ -283,7 +283,7 @@ def _hugepage_sizes(
         from qoslet.core.node.described.assumptions import hugepage_sizes
 
         known, why = hugepage_sizes(machine.clues(), page)
-        text = ", ".join(canonical(from_int(size, "BinarySI")) for size in known) or "none"
+        text = ", ".join(binary(size) for size in known) or "none"
         sizes = set(machine.assume(field, known, text, why))
     return tuple(sorted(sizes))
 
@@ -312,7 +312,7 @@ def _inferred(machine: Lookup, field: str, reader: Reader[Value], attribute: str
     from qoslet.core.node.described import assumptions
 
     found, why = getattr(assumptions, attribute)(machine.clues())
-    text = found if isinstance(found, str) else canonical(from_int(found, "BinarySI"))
+    text = found if isinstance(found, str) else binary(found)
     assumed: Value = machine.assume(field, found, text, why)
     return assumed
 

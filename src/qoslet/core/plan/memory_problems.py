@@ -11,7 +11,7 @@ from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.plan.memory_annotation_effects import without_effect
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary, bytes_of, filled, limit_of
 from qoslet.core.problem import Problem, ProblemCode, plural
-from qoslet.core.quantity import ZERO, canonical, from_int
+from qoslet.core.quantity import ZERO, binary
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.pod_template import is_windows, without_copied_requests
@@ -20,10 +20,6 @@ _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
 _PROTECTING = ("memory.min", "memory.low")
 _NEAR = 50
 """A memory.high with less than one part in so many left below memory.max throttles too late."""
-
-
-def _size(amount: int) -> str:
-    return canonical(from_int(amount, "BinarySI"))
 
 
 def memory_problems(
@@ -106,10 +102,10 @@ def _held(policy: NodePolicy, name: str, file: str, held: int, claimed: int) -> 
     if held >= claimed or (policy.memory_qos == "1.36" and file == "memory.low"):
         return
     if held:
-        message = f"holds {_size(held)} of {_size(claimed)} that its children claim"
+        message = f"holds {binary(held)} of {binary(claimed)} that its children claim"
         hint = "each child gets a share, in proportion to the claim that it uses"
     else:
-        message = f"is not set: {_size(claimed)} claimed below {name} has no effect"
+        message = f"is not set: {binary(claimed)} claimed below {name} has no effect"
         hint = "every ancestor limits protection; variant qoslet also writes the cgroup root"
         if policy.memory_qos == "qoslet":
             hint = (
@@ -128,7 +124,7 @@ def _walled(policy: NodePolicy, name: str, rows: Sequence[Setting]) -> Iterator[
         yield Problem(
             "warning",
             f"{name}: memory.min",
-            f"{_size(hard)} is not below memory.max {_size(most)}: {whose} never reclaimed, not even page cache",
+            f"{binary(hard)} is not below memory.max {binary(most)}: {whose} never reclaimed, not even page cache",
             "at the limit the kernel OOM-kills instead; lower the request or raise the limit",
         )
 
@@ -147,7 +143,7 @@ def _traps(policy: NodePolicy, node: str, totals: NodeTotals) -> Iterator[Proble
         yield Problem(
             "info",
             node,
-            f"memory.min of kubepods holds {_size(surplus)} more than its children claim: memory_recursiveprot gives that to all pods by usage, also to BestEffort pods",
+            f"memory.min of kubepods holds {binary(surplus)} more than its children claim: memory_recursiveprot gives that to all pods by usage, also to BestEffort pods",
             "Burstable pods cannot rely on it; variant qoslet claims no more than it promises",
         )
     unasked = policy.memory_qos == "qoslet" and not policy.node.profile.memory_qos_forced
@@ -210,20 +206,20 @@ def _high(where: str, request: int, high: int, limit: int | None) -> Iterator[Pr
         yield Problem(
             "warning",
             where,
-            f"{_size(high)} is below the request {_size(request)}: requested memory is throttled",
+            f"{binary(high)} is below the request {binary(request)}: requested memory is throttled",
             "choose one above the request",
         )
     elif limit is not None and high >= limit:
         yield Problem(
             "info",
             where,
-            f"{_size(high)} is never reached, because memory.max is {_size(limit)}",
+            f"{binary(high)} is never reached, because memory.max is {binary(limit)}",
             "give the container a memory limit, or annotate a memory-high below it",
         )
     elif limit is not None and (limit - high) * _NEAR < limit:
         yield Problem(
             "info",
             where,
-            f"{_size(high)} leaves {_size(limit - high)} below memory.max {_size(limit)}: too little to reclaim before the limit, enough to stall",
+            f"{binary(high)} leaves {binary(limit - high)} below memory.max {binary(limit)}: too little to reclaim before the limit, enough to stall",
             "use a lower factor, or no memory.high",
         )

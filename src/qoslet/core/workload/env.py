@@ -14,7 +14,7 @@ from msgspec import Struct
 from qoslet.core.api.config.objects import ConfigObjects
 from qoslet.core.api.pod import NO_QUANTITIES, Container, Pod, Quantities
 from qoslet.core.quantity import NANO, QuantityError, parse
-from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.config.references import UnmetReference, mapping, mappings
 from qoslet.core.workload.config.variables import ConfigVariables
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -101,9 +101,9 @@ def environment(
     variables = config.all_of(container)
     missing: list[str] = []
     length = 0
-    for index, entry in enumerate(_list(container.get("env"))):
+    for index, entry in enumerate(mappings(container.get("env"))):
         name = str(entry.get("name", ""))
-        source = _mapping(entry.get("valueFrom"))
+        source = mapping(entry.get("valueFrom"))
         if not source:
             text = _text(entry.get("value"))
             # too much already, which is said of the container: expand no more
@@ -136,10 +136,10 @@ def _from_source(
     around: PodEnvironment,
 ) -> str | None:
     """The value of ``valueFrom``; None for what only a cluster knows."""
-    field = _mapping(source.get("fieldRef"))
+    field = mapping(source.get("fieldRef"))
     if field:
         return pod_field(str(field.get("fieldPath", "")), document, pod, around)
-    resource = _mapping(source.get("resourceFieldRef"))
+    resource = mapping(source.get("resourceFieldRef"))
     if resource:
         return resource_field(resource, pod, shape, around)
     return None
@@ -154,7 +154,7 @@ def pod_field(
         "metadata.namespace": pod.namespace,
         "metadata.uid": pod.uid,
         "spec.nodeName": around.node_name or pod.node_name,
-        "spec.serviceAccountName": _mapping(document.get("spec")).get(
+        "spec.serviceAccountName": mapping(document.get("spec")).get(
             "serviceAccountName", "default"
         ),
     }
@@ -164,7 +164,7 @@ def pod_field(
     for kind in ("labels", "annotations"):
         prefix = f"metadata.{kind}['"
         if path.startswith(prefix) and path.endswith("']"):
-            entries = _mapping(_mapping(document.get("metadata")).get(kind))
+            entries = mapping(mapping(document.get("metadata")).get(kind))
             return str(entries.get(path[len(prefix) : -2], ""))
     return None
 
@@ -196,13 +196,3 @@ def resource_field(
 def _text(value: object) -> str:
     """A scalar of a document as text."""
     return "" if value is None else str(value)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    """``value`` if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[Mapping[str, Any]]:
-    """The mappings of a list; anything else counts as empty."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem, ProblemCode
-from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.config.references import UnmetReference, mapping
 from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
 from qoslet.core.workload.security.context import IsolationRefusal
 
@@ -192,8 +192,3 @@ def problem_row(
 ) -> Problem:
     """A problem row at a field of ``pod``."""
     return Problem(severity, f"{pod.where}: {field}", message, hint)
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """``value`` if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}

@@ -12,7 +12,8 @@ from typing import Any
 from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Problem
 from qoslet.core.versions.feature_gates import versions
-from qoslet.core.workload.fields import mapping, problem_row
+from qoslet.core.workload.config.references import mapping
+from qoslet.core.workload.fields import problem_row
 from qoslet.core.workload.hook_spec import HOOKS
 
 STOP_SIGNALS = "ContainerStopSignals"

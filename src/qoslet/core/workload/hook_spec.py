@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Problem
-from qoslet.core.workload.fields import mapping, problem_row
+from qoslet.core.workload.config.references import mapping
+from qoslet.core.workload.fields import problem_row
 from qoslet.core.workload.probe_spec import BadProbe, Grpc, HttpGet, TcpSocket, http_get
 
 HookKind = Literal["postStart", "preStop"]

@@ -19,13 +19,12 @@ from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
 from qoslet.core.resources.admission import misfit
-from qoslet.core.workload.config.references import UnmetReference, uses_config
+from qoslet.core.workload.config.references import UnmetReference, mapping, uses_config
 from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
 from qoslet.core.workload.fields import (
     documents_by_name,
     fault_row,
     grace_of,
-    mapping,
     policy_of,
     problem_row,
     refusal_row,

@@ -18,7 +18,7 @@ from qoslet.core.api.aggregate import declared, limits
 from qoslet.core.api.container_resources import FieldFault, is_label
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.quantity import QuantityError, parse
-from qoslet.core.workload.config.references import UnmetReference
+from qoslet.core.workload.config.references import UnmetReference, mapping
 from qoslet.core.workload.env import PodEnvironment, expand
 from qoslet.core.workload.folders.read_folders import FolderReader, FolderReading
 from qoslet.core.workload.folders.types import (
@@ -106,8 +106,8 @@ def volumes_of(
 ) -> PodVolumes:
     """The volumes of a pod."""
     found = PodVolumes(may_be_claims=document.get("kind") == "StatefulSet")
-    spec = _mapping(document.get("spec"))
-    group = fs_group(_mapping(spec.get("securityContext")))
+    spec = mapping(document.get("spec"))
+    group = fs_group(mapping(spec.get("securityContext")))
     reader = FolderReader(pod, document, around, group)
     for index, entry in enumerate(_list(spec.get("volumes"))):
         field = f"spec.volumes[{index}]"
@@ -118,7 +118,7 @@ def volumes_of(
             )
         elif name in found.memory or name in found.folders:
             found.faults.append(FieldFault(f"{field}.name", f"{name} occurs twice", "rename one"))
-        elif not _add_memory(found, field, name, _mapping(entry.get("emptyDir"))):
+        elif not _add_memory(found, field, name, mapping(entry.get("emptyDir"))):
             reading = found.folders[name] = reader.read(entry, name, field)
             found.faults += reading.faults
     most = _most(pod, around)
@@ -299,9 +299,4 @@ _LONGEST = 4096
 
 def _list(value: object) -> list[Mapping[str, Any]]:
     """The entries of a list; what is no mapping counts as an empty one."""
-    return [_mapping(item) for item in value] if isinstance(value, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    """``value`` if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return [mapping(item) for item in value] if isinstance(value, list) else []

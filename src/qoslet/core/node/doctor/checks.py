@@ -16,7 +16,7 @@ from qoslet.core.node.doctor.finding import State as State
 from qoslet.core.node.doctor.programs import feature_findings, program_findings
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.machine import Controller, Machine
-from qoslet.core.quantity import canonical, from_int
+from qoslet.core.quantity import binary
 
 _NEEDED = ("cpu", "memory", "pids", "cpuset")
 _COST = {
@@ -292,7 +292,7 @@ def _sizes(machine: Machine) -> Iterator[DoctorFinding]:
     if probed.hugepages is None:
         yield DoctorFinding("hugepages", "unknown", "sizes cannot be read")
     else:
-        sizes = [canonical(from_int(size, "BinarySI")) for size in probed.hugepages]
+        sizes = [binary(size) for size in probed.hugepages]
         yield DoctorFinding("hugepages", "ok", ", ".join(sizes) or "none")
     limit = probed.pid
     yield DoctorFinding("process limit", "ok" if limit else "unknown", str(limit or "unknown"))

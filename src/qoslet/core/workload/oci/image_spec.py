@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
+from qoslet.core.workload.config.references import mapping
 from qoslet.core.workload.container_spec import ContainerSpec, Pull, Sandbox, default_pull
 from qoslet.core.workload.env import PodEnvironment
-from qoslet.core.workload.fields import fault_row, mapping, policy_of, words
+from qoslet.core.workload.fields import fault_row, policy_of, words
 from qoslet.core.workload.pod_reader import PodReading, WorkloadReader, stop_signal_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.core.workload.security.context import (
