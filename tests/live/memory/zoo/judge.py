@@ -90,9 +90,9 @@ def result(
     outcome = _outcome(seen, ended)
     gaps = [max((getattr(one, key) for one in seen), default=0.0) for key in _GAPS]
     faults = list(_faults(load, outcome, said))
-    held, queued = max(((one.at_high - one.queued, one.queued) for one in seen), default=(0.0, 0.0))
+    held, queued = max(((one.at_high, one.queued) for one in seen), default=(0.0, 0.0))
     if held > bound and load.expected != "left alone":
-        why = f", and {queued:.1f} s without a CPU" if queued >= _QUEUED_SECONDS else ""
+        why = f" ({queued:.1f} s of it without a CPU)" if queued >= _QUEUED_SECONDS else ""
         faults.append(f"no step for {held:.1f} s at memory.high{why}, {bound:g} s at most")
     return Result(scene, load, outcome, gaps[0], gaps[1], gaps[2], said, tuple(faults))
 
