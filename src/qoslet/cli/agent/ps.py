@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cgroup-root",
+        default=DEFAULT_ROOT,
         metavar="NAME",
         help=f"Root of the agent's tree (default: {DEFAULT_ROOT})",
     )
