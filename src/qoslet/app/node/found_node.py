@@ -218,14 +218,12 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
 def _agents() -> tuple[str, str]:
     """That an agent is beside a kubelet all the same, where one is, and the roots of those that run pods
     themselves."""
-    from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
-    from qoslet.host.state.agents import running_roots
+    from qoslet.host.state.agents import guest_roots, running_roots
     from qoslet.host.state.folder import STATE
 
-    roots = running_roots(STATE)
-    beside = [root for root in roots if tree_owner(root) == KUBELET]
+    beside = guest_roots(STATE)
     said = f", though an agent of qoslet is beside the one of {', '.join(beside)}" if beside else ""
-    return said, " or ".join(root for root in roots if root not in beside)
+    return said, " or ".join(root for root in running_roots(STATE) if root not in beside)
 
 
 def _listed(found: list[KubeletProcess]) -> str:
