@@ -1,4 +1,4 @@
-"""Descriptors: closing them, how many this process may have, and how many of them may be kept for speed.
+"""How descriptors are closed, how many this process may have, and how many of them may be kept for speed.
 
 Source: getrlimit(2) RLIMIT_NOFILE; the soft limit is usually 1024 because of select(2), the hard
 one is what the owner allows (systemd.exec(5) LimitNOFILE).
