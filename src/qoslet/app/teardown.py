@@ -127,9 +127,11 @@ def has_leftovers(tree: OwnedTree) -> bool:
 
 
 def undo(tree: OwnedTree) -> list[str]:
-    """Give groups of others their values of before back; what somebody else has written since."""
+    """Give groups of others their values of before back; what somebody else has written since stays. Returns
+    what went wrong."""
     from qoslet.core.reconcile.restore import restore
 
+    tree.forget_gone()
     ledger = tree.ledger
     if not ledger.adopted:
         return []

@@ -172,10 +172,14 @@ class OwnedTree:
         self.driver.close()
 
     def finish(self) -> None:
-        """Everything was undone: nothing of the journal counts any more, nor cgroups that others removed,
-        as systemd does with the scopes of processes that ended."""
+        """Everything was undone: nothing of the journal counts any more."""
         self.ledger.files.clear()
         self.ledger.adopted.clear()
+        self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Forget cgroups that are not there: others removed them, as systemd does with the scopes of
+        processes that ended, or they could not be made."""
         for path in list(self.ledger.cgroups):
             inode = self.driver.identity(path)
             if inode is None or not self.ledger.is_owned(path, inode):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.host.state.folder import escaped
+from qoslet.host.state.folder import folder_of
 from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, STARTED, Live, ended, pod
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2 * PATIENCE + 10)]
@@ -218,8 +217,8 @@ def test_a_root_whose_parent_is_missing_makes_nothing(live: Live) -> None:
         [*command, "--cgroup-root", f"{live.root}/below"],
         env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
-    shutil.rmtree(f"/run/qoslet/{escaped(f'{live.root}/below')}")
     assert done.returncode == 1, done.stderr
+    assert not Path(folder_of(f"{live.root}/below")).exists()
     [one] = json.loads(done.stdout)["pods"]
     assert one["result"] == "notStarted"
     assert "parent cgroup" in one["why"]
