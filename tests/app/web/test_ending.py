@@ -107,7 +107,7 @@ def test_what_is_assumed_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--interval", "nan"), 2, "must be 0.1 to 3600 seconds"),
+        (("--interval", "nan"), 2, "is not a duration such as 10s, 5m or 1h30m"),
         (("--listen", "unix:absent/web.sock"), 3, "cannot create the socket"),
         (("--listen", "node.example:80"), 2, "not a numeric address"),
         (("--listen", "127.0.0.1:99999"), 2, "is not an address"),
