@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
 from msgspec import Struct
 
 from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import QosletError
 from qoslet.host.containers.log_files import LogLimits, make_room, put_aside, remove_tree
 from qoslet.host.containers.records import RecordFolder
 from qoslet.host.cri import requests
@@ -78,7 +79,6 @@ class CriEngine:
         self.root, self.logs = setting.root, setting.logs
         self.host_network, self.seccomp = setting.host_network, setting.seccomp
         self.backoff = setting.backoff
-        self.stuck: set[str] = set()
         self._limits = setting.limits
         self._poll_seconds = setting.poll_seconds
         self.clock = time.monotonic
@@ -251,8 +251,6 @@ class CriEngine:
         """The runtime answers."""
         self._here.set()
         self._silence.end()
-        # one that was restarted has read its records again
-        self.stuck.clear()
 
     async def answering(self) -> None:
         """Until the runtime answers."""
@@ -356,14 +354,21 @@ class CriEngine:
     def _adopt_sandbox(self, box: pb.PodSandbox) -> None:
         """A sandbox with our label: one that no pod of ours has is taken up as what it says."""
         uid = box.labels.get(requests.UID, "")
-        if uid in self._runs or not uid or box.id in self.stuck:
+        if uid in self._runs or not uid:
             return
         try:
-            pod = requests.pod_of_sandbox(box)
-        except CannotDo as error:
-            self.note(str(error))
+            spec = msgspec.json.decode(requests.spec_text(box.annotations), type=PodSpec)
+            if spec.uid != uid:
+                raise ValueError("of another pod")
+        except (msgspec.MsgspecError, ValueError) as error:
+            self.note(f"sandbox {box.id} has the qoslet label but no pod: {error}; leaving it")
             return
-        self.note(f"Pod {pod.spec.key}: found in the runtime without a record; adopting it")
+        pod = CriPod(spec, requests.digest_text(box.annotations) or spec.digest())
+        pod.attempt = box.metadata.attempt + 1
+        pod.created = box.created_at / 1e9
+        if box.state == pb.SANDBOX_READY:
+            pod.sandbox = box.id
+        self.note(f"Pod {spec.key}: found in the runtime without a record; adopting it")
         self._carry(PodRun(self, pod, stale=True))
         self.changed(pod)
 

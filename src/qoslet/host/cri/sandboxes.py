@@ -12,6 +12,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import CannotDo
@@ -31,7 +33,7 @@ from qoslet.host.cri.shims import (
     survivors,
     ticks,
 )
-from qoslet.host.cri.validation import identifier, main_pid
+from qoslet.host.cri.validation import identifier
 
 SHIM_SECONDS = 5.0
 """How long a runtime's own process may take to end after its sandbox was removed."""
@@ -53,8 +55,6 @@ class RuntimeContext(Protocol):
     logs: str
     host_network: bool
     seccomp: SeccompProfiles
-    stuck: set[str]
-    """Sandboxes that ended, which the runtime cannot remove."""
 
     def charge(self, pod: CriPod, pid: int) -> None:
         """A process beside the containers is to be charged to the pod."""
@@ -122,7 +122,7 @@ class Sandboxes:
             pb.PodSandboxStatusRequest(pod_sandbox_id=pod.sandbox, verbose=True),
             pb.PodSandboxStatusResponse,
         )
-        pid = main_pid(answer.info)
+        pid = _pid(answer.info)
         if pid is None:
             return
         if pod.parent and not group_of(pid, pod.parent):
@@ -245,6 +245,17 @@ class Sandboxes:
         request = pb.ContainerStatusRequest(container_id=id, verbose=verbose)
         return await self._calls("ContainerStatus", request, pb.ContainerStatusResponse)
 
+    async def ready(self) -> bool:
+        """Whether the sandbox is there and works. Raises ``CallFailed``."""
+        request = pb.PodSandboxStatusRequest(pod_sandbox_id=self._pod.sandbox)
+        try:
+            answer = await self._calls("PodSandboxStatus", request, pb.PodSandboxStatusResponse)
+        except CallFailed as error:
+            if error.code == "NOT_FOUND":
+                return False
+            raise
+        return answer.status.state == pb.SANDBOX_READY
+
     async def sandboxes(self) -> list[pb.PodSandbox]:
         """All sandboxes of the pod, the newest first. Raises ``CallFailed``."""
         selector = {requests.OLD_ROOT: self._around.root, requests.UID: self._pod.spec.uid}
@@ -283,26 +294,7 @@ class Sandboxes:
         stop = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox)
         await self._unless_gone(self._calls("StopPodSandbox", stop, pb.Empty, WORK_SECONDS))
         remove = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
-        try:
-            await self._calls("RemovePodSandbox", remove, pb.Empty, WORK_SECONDS)
-        except CallFailed as error:
-            if error.code != "NOT_FOUND":
-                raise
-            await self._check_gone(sandbox, error)
-
-    async def _check_gone(self, sandbox: str, error: CallFailed) -> None:
-        """Whether a sandbox is gone whose removal found something missing: it may be a container in it
-        that another client removed. Then nothing of it runs, and the runtime keeps its record."""
-        left = next((one for one in await self.sandboxes() if one.id == sandbox), None)
-        if left is None:
-            return
-        if left.state == pb.SANDBOX_READY:
-            raise error
-        if sandbox not in self._around.stuck:
-            self._around.stuck.add(sandbox)
-            self._around.note(
-                f"{self._pod.spec.key}: the runtime keeps the record of its stopped sandbox {sandbox} until it is restarted: {error.message}"
-            )
+        await self._unless_gone(self._calls("RemovePodSandbox", remove, pb.Empty, WORK_SECONDS))
 
     async def _unless_gone(self, call: Any) -> None:
         """Wait for a call about what may be gone already."""
@@ -379,7 +371,7 @@ class Sandboxes:
 
 def pid_and_group(info: Mapping[str, str], below: str) -> tuple[int | None, str]:
     """The main process of a container, and its group below the pod's."""
-    pid = main_pid(info)
+    pid = _pid(info)
     return pid, group_of(pid, below) if pid is not None else ""
 
 
@@ -388,6 +380,16 @@ def _has_ended(descriptor: int) -> bool:
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     return bool(poller.poll(0))
+
+
+def _pid(info: Mapping[str, str]) -> int | None:
+    """The process that a verbose status tells, in this PID namespace."""
+    try:
+        found = msgspec.json.decode(info.get("info", ""))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    pid = found.get("pid") if isinstance(found, dict) else None
+    return pid if isinstance(pid, int) and 1 < pid < 1 << 22 else None
 
 
 def _is_root(image: pb.Image) -> bool:

@@ -9,10 +9,8 @@ Source: protobuf encoding (wire types, packed fields); CRI, `cri.proto`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TypeVar, cast
 
-import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
@@ -57,16 +55,6 @@ def parsed(kind: type[M], data: bytes) -> M:
         return kind.FromString(data)
     except DecodeError as error:
         raise BadMessage(f"{name}: {error}") from None
-
-
-def main_pid(info: Mapping[str, str]) -> int | None:
-    """The process that a verbose status tells, in this PID namespace."""
-    try:
-        found = msgspec.json.decode(info.get("info", ""))
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    pid = found.get("pid") if isinstance(found, dict) else None
-    return pid if isinstance(pid, int) and 1 < pid < 1 << 22 else None
 
 
 def identifier(text: str, where: str) -> str:
