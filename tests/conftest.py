@@ -6,6 +6,8 @@ import os
 
 # Programs are started as users start them: with outputs that are buffered.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# A child that unpacks an image closes all descriptors: threads of gRPC that begin again in it would abort it.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from hypothesis import settings
 
