@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import time
@@ -103,12 +102,6 @@ def test_its_memory_and_its_time_are_bounded(tmp_path: Path) -> None:
         tmp_path / "time", lambda: time.sleep(60), seconds=0.5
     )
     assert time.monotonic() - started < 15
-
-
-def test_what_its_parent_has_does_not_count(tmp_path: Path) -> None:
-    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    with mmap.mmap(-1, MEMORY_BYTES + (1 << 20), flags=private):
-        confined(lambda: bytearray(MEMORY_BYTES >> 4), str(tmp_path), 1 << 20, 60.0)
 
 
 def test_it_ends_with_all_that_it_started(tmp_path: Path) -> None:

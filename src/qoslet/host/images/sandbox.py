@@ -4,7 +4,7 @@ It has a mount namespace in which all but that directory is read-only, limits of
 time and file size, and dies with its parent. A program that it executes has no capability that
 could undo this. Linux 5.12.
 
-Source: mount_setattr(2), prctl(2), setrlimit(2), proc(5) io and statm.
+Source: mount_setattr(2), prctl(2), setrlimit(2), proc(5) io.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qoslet.host.linux.mount_syscalls import clone, make_read_only, move, separa
 from qoslet.host.linux.procfs import text
 
 MEMORY_BYTES = 1 << 30
-"""What the child may allocate beside what it has of its parent."""
+"""What the child may allocate."""
 OPEN_FILES = 256
 
 _CAPABILITIES = "CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD SETFCAP"
@@ -126,7 +126,7 @@ def _child(
         os.closerange(3, _MOST_FILES)
         _enter(folder)
         for kind, most in (
-            (resource.RLIMIT_DATA, _data_bytes() + MEMORY_BYTES),
+            (resource.RLIMIT_DATA, MEMORY_BYTES),
             (resource.RLIMIT_CPU, int(seconds) + 1),
             (resource.RLIMIT_FSIZE, size),
             (resource.RLIMIT_NOFILE, OPEN_FILES),
@@ -142,12 +142,6 @@ def _child(
         os.write(2, _text_of(error).encode("utf-8", "replace")[:_MESSAGE_BYTES])
     finally:
         os._exit(1)
-
-
-def _data_bytes() -> int:
-    """What this process has of what RLIMIT_DATA counts."""
-    pages = (text("/proc/self/statm") or "").split()[5:6] or ["0"]
-    return int(pages[0]) * resource.getpagesize()
 
 
 def _enter(folder: str) -> None:
