@@ -1,13 +1,15 @@
-"""Calls of a runtime over its socket, each with a deadline; what it answers is checked.
+"""Calls of a runtime over its socket, each with a deadline; what it answers is checked, and that it does
+not answer is said once.
 
 Source: CRI services RuntimeService and ImageService, versions v1 and v1alpha2 (same messages).
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Protocol, TypeVar
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -29,6 +31,8 @@ CALL_SECONDS = 30.0
 WORK_SECONDS = 120.0
 """How long one may take that makes or ends something, as the kubelet's runtimeRequestTimeout."""
 PULL_SECONDS = 600.0
+SLOW_SECONDS = 10.0
+"""How long a runtime may take until it is said that it does not answer."""
 
 CONNECT_SECONDS = 10.0
 """How long a runtime may take to answer a connection: on a busy machine it takes seconds. gRPC calls
@@ -130,3 +134,43 @@ class Calls:
     async def close(self) -> None:
         """Hang up."""
         await self._channel.close(grace=None)
+
+
+class NoteLog(Protocol):
+    """Takes a line for the surface."""
+
+    def __call__(self, line: str, over: str = "") -> None:
+        """Keep it, once; ``over`` is a line that is not true any more."""
+
+
+class SilentRuntime:
+    """Whether the runtime at ``endpoint`` is known to be silent. ``slow_seconds`` is how long an answer
+    may take before that is said; the call goes on."""
+
+    def __init__(self, endpoint: str, note: NoteLog, slow_seconds: float) -> None:
+        self._endpoint, self._note, self._slow_seconds = endpoint, note, slow_seconds
+        self._over = f"{endpoint}: the container runtime answers again"
+        self._said = ""
+
+    def begin(self, why: str) -> None:
+        """Say that no answer comes, and why."""
+        line = f"{why}; running containers stay and are checked when it answers again"
+        if self._said:
+            return
+        self._note(line, self._over)
+        self._said = line
+
+    def end(self) -> None:
+        """Say that it answers again, if anything was said."""
+        if self._said:
+            self._note(self._over, self._said)
+            self._said = ""
+
+    async def watched(self, asked: Coroutine[Any, Any, None]) -> None:
+        """Wait for an answer, and say so where it takes long. Raises what ``asked`` raises."""
+        task = asyncio.ensure_future(asked)
+        done, _ = await asyncio.wait({task}, timeout=self._slow_seconds)
+        if not done:
+            self.begin(f"{self._endpoint}: no answer for {self._slow_seconds:g} s")
+        await task
+        self.end()

@@ -9,26 +9,25 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-import msgspec
 from msgspec import Struct
 
 from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.life import Backoff
 from qoslet.core.workload.lifecycle import Ending
 from qoslet.core.workload.process_spec import PodSpec
-from qoslet.errors import QosletError
+from qoslet.errors import CannotDo, QosletError
 from qoslet.host.containers.log_files import LogLimits, make_room, put_aside, remove_tree
 from qoslet.host.containers.records import RecordFolder
 from qoslet.host.cri import requests
-from qoslet.host.cri.calls import Away, CallFailed, Calls
+from qoslet.host.cri.calls import SLOW_SECONDS, Away, CallFailed, Calls, NoteLog, SilentRuntime
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod, CriPodRecord
 from qoslet.host.cri.pod_worker import PodRun
 from qoslet.host.cri.runtime_info import network_refusal
-from qoslet.host.cri.silent_runtime import SLOW_SECONDS, NoteLog, SilentRuntime
+from qoslet.host.cri.stopped_sandboxes import StoppedSandboxes, has_ended
 from qoslet.host.linux.processes.limit import start_thread
 
 POLL_SECONDS = 1.0
@@ -94,6 +93,7 @@ class CriEngine:
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
         self._unsaved: set[str] = set()
         self._followed: float | None = None
+        self._ended = StoppedSandboxes(note, self.clock)
         self._silence = SilentRuntime(endpoint, note, setting.slow_seconds)
 
     def begin(self) -> None:
@@ -319,7 +319,7 @@ class CriEngine:
                 box.labels.get(requests.OLD_ROOT) == self.root
                 and box.labels.get(requests.UID) not in known
             ):
-                self._adopt_sandbox(box)
+                await self._take_sandbox(box, found.containers)
 
     def _begin_waiting(self) -> None:
         """The runtime has told what it has: pods that it has not are begun."""
@@ -351,24 +351,21 @@ class CriEngine:
                     os.rename(aside, path)
                     self.note(str(error))
 
-    def _adopt_sandbox(self, box: pb.PodSandbox) -> None:
-        """A sandbox with our label: one that no pod of ours has is taken up as what it says."""
+    async def _take_sandbox(self, box: pb.PodSandbox, containers: Iterable[pb.Container]) -> None:
+        """A sandbox with our label that no pod of ours has is adopted as what it says; one that ended is
+        removed, unless its pod is about to start. Raises ``Away``."""
         uid = box.labels.get(requests.UID, "")
         if uid in self._runs or not uid:
             return
         try:
-            spec = msgspec.json.decode(requests.spec_text(box.annotations), type=PodSpec)
-            if spec.uid != uid:
-                raise ValueError("of another pod")
-        except (msgspec.MsgspecError, ValueError) as error:
-            self.note(f"sandbox {box.id} has the qoslet label but no pod: {error}; leaving it")
+            pod = requests.pod_of_sandbox(box)
+        except CannotDo as error:
+            self.note(str(error))
             return
-        pod = CriPod(spec, requests.digest_text(box.annotations) or spec.digest())
-        pod.attempt = box.metadata.attempt + 1
-        pod.created = box.created_at / 1e9
-        if box.state == pb.SANDBOX_READY:
-            pod.sandbox = box.id
-        self.note(f"Pod {spec.key}: found in the runtime without a record; adopting it")
+        if uid not in self._waiting and has_ended(box, containers):
+            await self._ended.remove(self.calls, box)
+            return
+        self.note(f"Pod {pod.spec.key}: found in the runtime without a record; adopting it")
         self._carry(PodRun(self, pod, stale=True))
         self.changed(pod)
 

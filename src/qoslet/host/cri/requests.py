@@ -17,7 +17,9 @@ from qoslet.core.convert.cri_fields import ENUMS
 from qoslet.core.workload.container_spec import ContainerSpec, Sandbox, SeccompProfiles
 from qoslet.core.workload.cri_log import path_of
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
+from qoslet.errors import CannotDo
 from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.cri.pod_record import CriPod
 
 ROOT = f"{PREFIX}root"
 """The label of every sandbox and container of ours: whose they are."""
@@ -59,6 +61,24 @@ def spec_text(annotations: Mapping[str, str]) -> str:
 def digest_text(annotations: Mapping[str, str]) -> str:
     """The digest of that; empty where nothing says it."""
     return annotations.get(DIGEST) or annotations.get(OLD_DIGEST, "")
+
+
+def pod_of_sandbox(box: pb.PodSandbox) -> CriPod:
+    """The pod of a sandbox of ours, as that says. Raises ``CannotDo``."""
+    try:
+        spec = msgspec.json.decode(spec_text(box.annotations), type=PodSpec)
+        if spec.uid != box.labels.get(UID):
+            raise ValueError("of another pod")
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise CannotDo(
+            f"sandbox {box.id} has the qoslet label but no pod: {error}; leaving it"
+        ) from None
+    pod = CriPod(spec, digest_text(box.annotations) or spec.digest())
+    pod.attempt = box.metadata.attempt + 1
+    pod.created = box.created_at / 1e9
+    if box.state == pb.SANDBOX_READY:
+        pod.sandbox = box.id
+    return pod
 
 
 def resources(block: Mapping[str, Any]) -> pb.LinuxContainerResources:

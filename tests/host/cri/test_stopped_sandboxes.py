@@ -1,0 +1,101 @@
+"""Sandboxes that ended and that no pod has: removed, never begun again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import grpc
+
+from qoslet.host.cri.pb import cri_pb2 as pb
+from tests.host.cri.server import CriServer, No
+from tests.host.cri.test_runtime import Hand, hand, server, spec_of
+
+__all__ = ["hand", "server"]
+
+MISSING = No(grpc.StatusCode.NOT_FOUND, "failed to remove container: not found")
+"""What containerd answers to RemovePodSandbox after ``ctr containers rm``."""
+
+
+def count(server: CriServer, method: str) -> int:
+    return sum(name == method for name, _ in server.asked)
+
+
+def ended(hand: Hand) -> str:
+    """A pod that ran and was ended and forgotten, whose sandbox the runtime keeps."""
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.always["RemovePodSandbox"] = MISSING
+    (sandbox,) = hand.server.boxes
+    hand.runtime.stop("uid", 5.0)
+    hand.until(lambda: all(one.ended for one in hand.runtime.list_pods().values()))
+    hand.runtime.remove_pod("uid")
+    return sandbox
+
+
+def test_a_sandbox_that_the_runtime_cannot_remove_is_no_pod(hand: Hand) -> None:
+    sandbox = ended(hand)
+    said = f"default/web: the runtime does not remove its stopped sandbox {sandbox}: "
+    hand.until(lambda: any(said in line for line in hand.runtime.notes))
+    asked = count(hand.server, "ListPodSandbox")
+    hand.until(lambda: count(hand.server, "ListPodSandbox") > asked + 5)
+    assert not hand.runtime.list_pods()
+    assert not any("adopting it" in line for line in hand.runtime.notes)
+    assert sum(said in line for line in hand.runtime.notes) <= 1
+    assert count(hand.server, "RemovePodSandbox") < 6, "each attempt waits longer"
+
+
+def test_it_goes_once_the_runtime_can_and_starts_nothing(hand: Hand) -> None:
+    ended(hand)
+    hand.server.end()
+    hand.until(lambda: any("running containers stay" in line for line in hand.runtime.notes))
+    hand.server.always.clear()
+    hand.server.begin()
+    hand.until(lambda: not hand.server.boxes)
+    assert count(hand.server, "StartContainer") == 1
+    assert not hand.runtime.list_pods()
+
+
+def test_another_agent_removes_it_and_starts_nothing(hand: Hand, tmp_path: Path) -> None:
+    server = hand.server
+    ended(hand)
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    server.always.clear()
+    again = Hand(server, tmp_path)
+    again.until(lambda: not server.boxes)
+    assert count(server, "StartContainer") == 1
+    assert not again.runtime.list_pods()
+    again.runtime.close()
+    hand.runtime = Hand(server, tmp_path).runtime
+
+
+def test_a_stopped_sandbox_in_which_a_container_runs_is_adopted(hand: Hand, tmp_path: Path) -> None:
+    server = hand.server
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    (box,) = server.boxes.values()
+    box.state = pb.SANDBOX_NOTREADY
+    again = Hand(server, tmp_path)
+    again.until(lambda: any("adopting it" in line for line in again.runtime.notes))
+    again.running("app")
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(server, tmp_path).runtime
+
+
+def test_its_pod_starts_where_it_is_wanted(hand: Hand, tmp_path: Path) -> None:
+    server = hand.server
+    ended(hand)
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    server.always.clear()
+    again = Hand(server, tmp_path)
+    again.runtime.start(spec_of(), {})
+    again.running("app")
+    again.until(lambda: len(server.boxes) == 1)
+    again.ends()
+    again.runtime.close()
+    hand.runtime = Hand(server, tmp_path).runtime
