@@ -216,6 +216,20 @@ def test_a_process_that_outlives_its_pod_is_ended() -> None:
     assert (bench.rows, bench.groups("a")) == ({}, [])
 
 
+def test_a_runtime_in_which_something_happens_at_every_look_holds_up_no_sync() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.keeper.restless.add("a")
+    bench.put("b")
+    bench.turn(1.0)
+    assert bench.keeper.running == {"a", "b"}
+    bench.keeper.restless.clear()
+    bench.turn(1.0)
+    assert (bench.rows["a"].phase, bench.rows["b"].phase) == ("Running", "Running")
+    assert bench.rows["a"].containers[0].restarts > 1
+
+
 def test_edited_processes_are_started_anew_and_an_edit_back_and_forth_ends_right() -> None:
     bench = Bench()
     bench.put("a")

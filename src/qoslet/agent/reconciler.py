@@ -162,11 +162,14 @@ class Reconciler:
             states = context.runtime.poll()
             if states is self._polled and not self._runtime_error:
                 return
-            states, runtime_pods = context.pods_as_of(states)
+            found = context.pods_as_of(states)
         except (QosletError, OSError) as error:
             self._runtime_failed(str(error))
             return
         self._runtime_failed("")
+        if found is None:
+            return
+        states, runtime_pods = found
         polled = dict(zip(map(id, states), states, strict=True))
         # a state is a value: another one says something new
         differ = polled.keys() ^ self._states.keys()

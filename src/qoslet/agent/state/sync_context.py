@@ -27,6 +27,10 @@ from qoslet.errors import QosletError
 _HAVING_NAME = (WorkerPhase.RUNNING, WorkerPhase.TERMINATING, WorkerPhase.CLEANING_UP)
 """Phases in which something of a pod may be there under its name."""
 
+_LOOKS_MAX = 10
+"""How often a sync asks the runtime until nothing happens meanwhile: pods, signs of life and SIGTERM wait
+for it."""
+
 
 class SyncLog(Struct):
     """What one sync found and did."""
@@ -140,14 +144,16 @@ class SyncContext:
 
     def pods_as_of(
         self, states: Sequence[ContainerState]
-    ) -> tuple[Sequence[ContainerState], Mapping[str, RuntimePod]]:
+    ) -> tuple[Sequence[ContainerState], Mapping[str, RuntimePod]] | None:
         """The containers of the last poll, or later ones, with the pods that the runtime has then: one that
-        is listed as ended has told how. Raises ``QosletError``, OSError."""
-        while True:
+        is listed as ended has told how. None where something happens during each look: the next sync
+        looks again. Raises ``QosletError``, OSError."""
+        for _ in range(_LOOKS_MAX):
             pods = self.runtime_pods(refresh=True)
             before, states = states, self.runtime.poll()
             if states == before:
                 return states, pods
+        return None
 
     def may_have_ended(self, uid: str) -> bool:
         """Whether the runtime says that no container of a pod runs and none will be started, or
