@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import qoslet
+from qoslet.app.bundle.gather import BundleOptions, gather
+from qoslet.core.api.manifest import Options
+from qoslet.core.node.flags import Flags
 from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import PATIENCE
 
@@ -46,3 +51,21 @@ def test_without_the_records_a_container_is_not_said_to_be_anothers(agent: Agent
         assert qoslet.audit(qoslet.plan(pods, known)).report.findings == ()
     finally:
         os.seteuid(0)
+
+
+def test_a_bundle_without_the_records_says_so(agent: Agent) -> None:
+    (agent.manifests / "web.yaml").write_text(POD)
+    agent.service("--cgroup-driver", "cgroupfs")
+    agent.until(lambda: len(agent.pids()) == 1)
+    flags = Flags(cgroup_root=agent.root, cgroup_driver="cgroupfs")
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = shutil.copy(agent.manifests / "web.yaml", folder)
+        asked = BundleOptions((path,), (), flags, Options())
+        assert "pods.json" not in gather(asked).missing
+        os.seteuid(NOBODY)
+        try:
+            said = gather(asked).missing["pods.json"]
+        finally:
+            os.seteuid(0)
+    assert said.endswith("its records of it cannot be read (run it as root)")

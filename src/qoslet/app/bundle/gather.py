@@ -13,7 +13,7 @@ from qoslet.app.bundle.contents import BundleSource, kubelet_document
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
-from qoslet.app.own_tree import keeps_pods
+from qoslet.app.own_tree import keeps_pods, own_containers
 from qoslet.core.api.manifest import Loaded, Options
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.allowed import PROPERTIES
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
+    from qoslet.core.resources.cgroup_tree import Plan
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 
@@ -75,7 +76,10 @@ def gather(asked: BundleOptions) -> BundleSource:
     if api_node is None:
         missing[NODE] = "no Node of the API was given (--node)"
     pods = _pods(asked, node, kubelet, agent, machine, missing)
-    trees, alone = _trees(node, pods, machine)
+    planned = plan([pod for pod, _ in pods or ()], node, ())
+    if kubelet is None:
+        _check_records(planned, missing)
+    trees, alone = _trees(planned, machine)
     rows = _cgroups(node, trees, alone, missing)
     if kubelet is not None:
         machine = machine_with_tree(machine, node)
@@ -282,15 +286,22 @@ def _documents(loaded: Loaded) -> PodDocuments:
     ]
 
 
-def _trees(node: Node, pods: PodDocuments | None, machine: Machine) -> tuple[list[str], list[str]]:
+def _check_records(planned: Plan, missing: dict[str, str]) -> None:
+    """Say that containers of qoslet run which only its records name, where these cannot be read."""
+    try:
+        own_containers(planned)
+    except CannotDo as error:
+        missing.setdefault(PODS, f"{error.where}: {error.message} ({error.hint})")
+
+
+def _trees(planned: Plan, machine: Machine) -> tuple[list[str], list[str]]:
     """The cgroups whose whole trees count (those of the pods of this node, of kubelets and agents),
     and planned ones beside them."""
-    kubelet = node.kubelet
+    kubelet = planned.node.kubelet
     root = root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos)
     drivers: tuple[Kind, ...] = ("cgroupfs", "systemd")
     roots = [concrete(root, driver) for driver in drivers]
     trees = list(dict.fromkeys([*roots, *machine.kubelet_trees, *(machine.agents or ())]))
-    planned = plan([pod for pod, _ in pods or ()], node, ())
     alone = [
         one.path
         for one in planned.cgroups
