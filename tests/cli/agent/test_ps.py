@@ -201,6 +201,15 @@ def test_ready_counts_no_init_container_that_ends() -> None:
     assert table([item], 0.0, Terminal(), False, False)[1].split()[1] == "2/2"
 
 
+def test_ready_counts_to_the_containers_that_are_not_made_yet() -> None:
+    roles = {"setup": "init", "proxy": "sidecar", "app": "regular", "debug": "ephemeral"}
+    row = PodRow("u1", "shop", "web", "Burstable", "Pending", roles=roles)
+    told = replace(SNAPSHOT, pods=(row,))
+    (item,) = pods_document(told, "/qoslet", "cgroupfs")["items"]
+    assert item["containersWanted"] == 2
+    assert table([item], 0.0, Terminal(), False, False)[1].split()[1] == "0/2"
+
+
 def test_a_clock_that_was_set_back_puts_off_no_restart() -> None:
     items = document()["items"]
     assert isinstance(items, list)

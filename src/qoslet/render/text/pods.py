@@ -111,7 +111,9 @@ def _cell(name: str, item: Mapping[str, object], now: float) -> str:
     match name:
         case "pod_ready":
             containers = [one for one in _containers(item) if one.get("role") != "init"]
-            return f"{sum(bool(one.get(field.key, one.get('running'))) for one in containers)}/{len(containers)}"
+            ready = sum(bool(one.get(field.key, one.get("running"))) for one in containers)
+            # an agent of an earlier version does not tell of those that are not made yet
+            return f"{ready}/{max(_whole(item.get('containersWanted')), len(containers))}"
         case "container_restarts":
             return str(sum(_whole(one.get(field.key)) for one in _containers(item)))
         case "pod_status":

@@ -57,8 +57,16 @@ def _pod(row: PodRow) -> Document:
         "manifest": row.manifest or None,
         "usage": _usage(row.usage.get("")),
         "containers": [container_row(state, row) for state in row.containers],
+        "containersWanted": _wanted(row),
         "controller": controller_block(row.controller),
     }
+
+
+def _wanted(row: PodRow) -> int:
+    """How many containers and sidecars the pod is to have, made or not; those of a pod that is only
+    known by what runs are all that it has."""
+    roles = row.roles or {one.name: "regular" for one in row.containers}
+    return sum(role in ("regular", "sidecar") for role in roles.values())
 
 
 def _usage(usage: PodUsage | None) -> Document | None:
