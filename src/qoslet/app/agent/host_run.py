@@ -129,6 +129,7 @@ def _host_run(
     volumes.collect()
     wakes: list[Callable[[], Sequence[int]]] = [runtime.descriptors, source.descriptors]
     clock = WakingClock(signals, lambda: [fd for one in wakes for fd in one()])
+    _attend(tree, clock, signals)
     reconciler = made.reconciler = Reconciler(
         config,
         driver,
@@ -219,6 +220,17 @@ def memory_of(tree: OwnedTree, folder: str | None) -> Iterator[MemoryParts]:
 def _usage_of(tree: OwnedTree) -> closing[UsageObserver]:
     """What reads the usage of a tree's cgroups."""
     return closing(UsageObserver(tree.place.hierarchy, tree.reach.mounts))
+
+
+def _attend(tree: OwnedTree, clock: WakingClock, signals: Signals) -> None:
+    """While systemd is waited for, signs of life go on, and a signal ends that wait."""
+    if tree.place.driver != "systemd":
+        return
+    from qoslet.host.systemd.driver import Systemd
+
+    assert isinstance(tree.driver, Systemd)
+    bus = tree.driver.units.bus
+    bus.idle, bus.interrupts = lambda: clock.idle(), signals.requested
 
 
 def eyes_of(tree: OwnedTree) -> Observer:

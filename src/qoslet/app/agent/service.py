@@ -266,6 +266,7 @@ def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Itera
         if notifier.watchdog_seconds is not None:
             longest = parts.clock.longest or notifier.watchdog_seconds
             parts.clock.longest = min(longest, notifier.watchdog_seconds / 4)
+        parts.clock.idle = notifier.alive
         service = Service(
             log,
             notifier,

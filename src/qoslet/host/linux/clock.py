@@ -115,6 +115,8 @@ class WakingClock:
         """More descriptors to watch."""
         self.longest: float | None = None
         """Seconds after which a wait ends in any case; None: it does not."""
+        self.idle: Callable[[], None] = lambda: None
+        """What is done every now and then while something else than time is waited for."""
 
     def monotonic(self) -> float:
         """Seconds since some start."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qoslet.errors import CannotDo
@@ -35,6 +35,8 @@ BACK_SECONDS = 20.0
 """How long systemd may be away from its bus, as while it executes itself again."""
 _FORGET_SECONDS = 120.0
 """How long after its last attempt an absence counts as the same: attempts are a minute apart at most."""
+_IDLE_SECONDS = 0.5
+"""How long a wait is silent: then whoever waits may give signs of life."""
 _LOOK_SECONDS = 2.0
 """How long no job's signal may come before systemd is asked: a lost bus loses signals."""
 
@@ -132,10 +134,28 @@ class Bus:
         self._asking = 0
         self._told = 0.0
         self._connecting = asyncio.Lock()
+        self.idle: Callable[[], None] = lambda: None
+        """Called every now and then while something is waited for."""
+        self.interrupts: Callable[[], int] = lambda: 0
+        """How often it was asked to end: one more, and what does not answer is waited for no longer."""
+        self._interrupted = 0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it and everything that it waits for."""
-        return self._loop.run_until_complete(work)
+        self._interrupted = self.interrupts()
+        return self._loop.run_until_complete(self._attended(work))
+
+    async def _attended(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it, with signs of life."""
+        task = asyncio.ensure_future(work)
+        while not (await asyncio.wait({task}, timeout=_IDLE_SECONDS))[0]:
+            self.idle()
+        return task.result()
+
+    def _waits(self, peer: _AbsentPeer) -> bool:
+        """Whether to go on waiting for who is away."""
+        over = peer.is_over_long(self._loop.time())
+        return not over and self.interrupts() == self._interrupted
 
     def close(self) -> None:
         """Leave the bus."""
@@ -236,15 +256,16 @@ class Bus:
                 if not error.away:
                     self._no_systemd.end()
                     raise
-                if self._no_systemd.is_over_long(self._loop.time()):
+                if not self._waits(self._no_systemd):
                     raise self._away(member, error) from None
                 again = True
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.5)
 
     def _away(self, member: str, error: BusReply) -> CannotDo:
+        waited = "" if self.interrupts() != self._interrupted else f" for {self._back:g} s"
         return CannotDo(
-            f"systemd does not answer {member} for {self._back:g} s: {error.text}",
+            f"systemd does not answer {member}{waited}: {error.text}",
             where=self.address,
             hint="check systemctl status, or use --cgroup-driver cgroupfs",
         )
@@ -255,7 +276,7 @@ class Bus:
 
         self.calls += 1
         try:
-            answer = await asyncio.wait_for(bus.call(message), CALL_SECONDS)
+            answer = await asyncio.wait_for(self._answer(bus, message), CALL_SECONDS)
         except TimeoutError:
             raise BusReply("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
         except (EOFError, OSError) as error:
@@ -265,6 +286,17 @@ class Bus:
             text = str(answer.body[0]) if answer.body else ""
             raise BusReply(answer.error_name or "", text)
         return list(answer.body)
+
+    async def _answer(self, bus: MessageBus, message: Message) -> Message:
+        """What comes back. Raises TimeoutError where it was asked to end meanwhile."""
+        call = asyncio.ensure_future(bus.call(message))
+        try:
+            while not (await asyncio.wait({call}, timeout=_IDLE_SECONDS))[0]:
+                if self.interrupts() != self._interrupted:
+                    raise TimeoutError
+            return call.result()
+        finally:
+            call.cancel()
 
     def _drop(self, bus: MessageBus) -> None:
         """Forget a connection that broke."""
@@ -292,7 +324,7 @@ class Bus:
                 return found
             except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
                 starts = self._met or isinstance(error, _HUNG_UP)
-                if not starts or self._no_bus.is_over_long(self._loop.time()):
+                if not starts or not self._waits(self._no_bus):
                     raise CannotDo(
                         f"cannot connect to systemd's bus: {error}",
                         where=self.address,
