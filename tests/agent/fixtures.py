@@ -152,8 +152,7 @@ class Keeper:
     ended. ``refuse`` names pods that cannot be begun, ``slow`` those that end only when hurried,
     ``stuck`` those that do not even then, ``deaf`` those whose end it refuses; ``broken`` makes
     every call fail; containers of ``homeless`` pods wait for their cgroups. ``early`` are pods that end
-    with a code after a poll, before the runtime lists its pods; containers of ``restless`` ones have restarted
-    each time that it lists them."""
+    with a code after a poll, before the runtime lists its pods; ``restless`` ones restart then."""
 
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
@@ -162,10 +161,9 @@ class Keeper:
         self.slow: set[str] = set()
         self.stuck: set[str] = set()
         self.deaf: set[str] = set()
-        self.homeless: set[str] = set()
+        self.homeless, self.restless = set[str](), set[str]()
         self.starting: set[str] = set()
         self.early: dict[str, int] = {}
-        self.restless: set[str] = set()
         self.broken = False
         self.calls: list[tuple[object, ...]] = []
 
@@ -204,7 +202,7 @@ class Keeper:
     def list_pods(self) -> dict[str, RuntimePod]:
         for uid in list(self.early.keys() & self.kept.keys()):
             self.end(uid, code=self.early.pop(uid))
-        for uid in self.restless & self.kept.keys():
+        for uid in self.restless:
             self.kept[uid].restarts["app"] = self.kept[uid].restarts.get("app", 0) + 1
         return {
             uid: RuntimePod(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from pathlib import Path
 
@@ -154,30 +153,6 @@ def test_who_is_away_is_waited_for_once(bench: Bench, who: str) -> None:
     begun = time.monotonic()
     driver.perform(sets(ROOT, memory_max="16384"))
     assert time.monotonic() - begun > 1.5, "another absence is waited for again"
-
-
-@pytest.mark.parametrize("what", ["manager", "bus", "hangs"])
-def test_a_wait_gives_signs_of_life_and_ends_where_that_is_asked(bench: Bench, what: str) -> None:
-    driver = bench.driver(back=40.0)
-    good(driver.perform([Step("create", ROOT)]))
-    assert bench.manager is not None
-    if what == "hangs":
-        bench.manager.send_signal(signal.SIGSTOP)
-    else:
-        end(bench.manager)
-        bench.manager = None
-    if what == "bus":
-        end(bench.daemon)
-        bench.daemon = None
-    signs: list[float] = []
-    bus = driver.units.bus
-    bus.idle, bus.interrupts = lambda: signs.append(time.monotonic()), lambda: len(signs) // 3
-    begun = time.monotonic()
-    (outcome,) = driver.perform(sets(ROOT, memory_max="8192"))
-    assert outcome.error
-    assert time.monotonic() - begun < 20
-    assert len(signs) >= 3
-    assert "40 s" not in str(outcome.error)
 
 
 def test_a_bus_that_stays_away_is_said(bench: Bench) -> None:
