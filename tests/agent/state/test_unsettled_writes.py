@@ -9,7 +9,7 @@ import pytest
 from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference
-from qoslet.core.reconcile.journal import JournalState, Set
+from qoslet.core.reconcile.journal import Created, JournalState, Set
 from qoslet.core.reconcile.steps import Outcome, Step
 from tests.agent.fixtures import node
 from tests.agent.world import Agent, World, pod
@@ -82,6 +82,32 @@ def test_a_resize_and_a_cgroup_made_anew_are_no_such_change(
         world.kernel.mkdir(path)
     agent.settle()
     assert changed(agent) == []
+
+
+def test_what_a_cgroup_that_was_made_anew_begins_with_is_no_such_change() -> None:
+    """A scope that systemd ended and the agent makes again has systemd's own values where no step of the
+    same batch sets them."""
+    writes, journal = UnsettledWrites(), JournalState()
+    high, pids = Step("set", "/p", "memory.high", "4096"), Step("set", "/p", "pids.max", "max")
+    journal.add(
+        [
+            Created("/p", 7),
+            Set("/p", "memory.high", None, "4096"),
+            Set("/p", "pids.max", None, "max"),
+        ]
+    )
+    writes.begin([high, pids], journal)
+    writes.settle([Outcome(high), Outcome(pids)])
+    row = Difference("/p", "differs", "pids.max", "max", "4655")
+    assert len(writes.changed([row], journal)) == 1
+    writes.forget("/p")
+    begun = [Step("create", "/p"), high]
+    writes.begin(begun, journal)
+    writes.settle([Outcome(one) for one in begun])
+    assert writes.changed([row], journal) == []
+    writes.begin([pids], journal)
+    writes.settle([Outcome(pids)])
+    assert len(writes.changed([row], journal)) == 1, "from then on it is"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "pending", "not reached"])

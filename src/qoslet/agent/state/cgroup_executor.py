@@ -167,6 +167,7 @@ class CgroupExecutor:
             deleted = "cgroup was deleted by another process"
             what = "systemd ended the scope" if path.endswith(".scope") else deleted
             self.notes.append(f"{path}: {what}; recreating it")
+            self._unsettled.forget(path)
         elif change == "recreated" and seen is not None:
             self.notes.append(
                 f"{path}: cgroup was recreated by another process; rewriting its values"

@@ -22,23 +22,28 @@ class UnsettledWrites:
     def __init__(self) -> None:
         self._keys: set[Key] = set()
         self._replaced: set[str] = set()
+        self._written_since: set[Key] = set()
 
     def begin(self, steps: Sequence[Step], journal: JournalState) -> None:
         """These are about to be written; what the journal no longer has is forgotten."""
         self._keys &= journal.files.keys()
         self._replaced &= journal.cgroups.keys()
+        self._written_since &= journal.files.keys()
         self._keys.update((step.path, step.file) for step in steps if step.kind == "set")
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         """What came of them."""
         for one in outcomes:
+            key = (one.step.path, one.step.file)
             if one.error is None and not one.pending:
-                self._keys.discard((one.step.path, one.step.file))
-                self._replaced.discard(one.step.path)
+                self._keys.discard(key)
+                if one.step.kind == "set" and one.step.path in self._replaced:
+                    self._written_since.add(key)
 
     def forget(self, path: str) -> None:
-        """Another process has made this cgroup anew: nothing of the journal is in it."""
+        """Another process has ended this cgroup: nothing of the journal is in what stands there next."""
         self._replaced.add(path)
+        self._written_since = {key for key in self._written_since if key[0] != path}
 
     def changed(self, rows: Sequence[Difference], journal: JournalState) -> list[str]:
         """A line for each value that another process changed. A new plan, an override and a limit
@@ -54,7 +59,8 @@ class UnsettledWrites:
 
     def _is_changed(self, row: Difference, journal: JournalState) -> bool:
         key = (row.path, row.file)
-        if row.verdict != "differs" or key in self._keys or row.path in self._replaced:
+        stale = row.path in self._replaced and key not in self._written_since
+        if row.verdict != "differs" or key in self._keys or stale:
             return False
         known = journal.files.get(key)
         return known is not None and known[1] == row.wanted
