@@ -228,7 +228,7 @@ def test_reading_json_loads_neither_yaml_nor_anything_heavy() -> None:
         " 'json', 'logging', 'asyncio'};"
         "sys.exit(' '.join(heavy & (set(sys.modules) - before)) or 0)"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(manifests.__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(manifests.__file__).parents[3])}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
