@@ -99,3 +99,9 @@ class CannotDo(QosletError):
 def reason_of(error: QosletError) -> str:
     """Where it failed and how, without what to do."""
     return f"{error.where}: {error.message}" if error.where else error.message
+
+
+def system_reason(error: OSError) -> str:
+    """What the system said, and of which file where it names one."""
+    said = error.strerror or str(error) or type(error).__name__
+    return f"{said}: {error.filename}" if error.filename else said

@@ -122,3 +122,9 @@ def test_a_pipe_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(OSError, match=r"app\.out"):
         Pipes(str(tmp_path), "app", log).make((os.getuid(), os.getgid()))
+
+
+def test_a_refusal_that_is_about_no_file_names_none() -> None:
+    assert why(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
+    said = why(OSError(errno.ENOSPC, "No space left on device", "/x"))
+    assert said == "No space left on device: /x"

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from qoslet.core.workload.security.context import CAPABILITIES
+from qoslet.errors import system_reason
 from qoslet.host.linux.capabilities import bound_capabilities, prctl
 from qoslet.host.linux.mount_syscalls import clone, make_read_only, move, separate
 from qoslet.host.linux.procfs import text
@@ -160,4 +161,4 @@ def _text_of(error: ValueError | OSError) -> str:
     """A fault in one line."""
     if not isinstance(error, OSError):
         return " ".join(str(error).split())
-    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror or "failed"
+    return system_reason(error)

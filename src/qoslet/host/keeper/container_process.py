@@ -10,6 +10,7 @@ from errno import EDQUOT, EIO, ENODEV, ENOENT, ENOSPC, EROFS
 from typing import Literal, NamedTuple, Protocol
 
 from qoslet.core.workload.process_spec import ProcessSpec
+from qoslet.errors import system_reason
 from qoslet.host.containers.log_files import LogFile, Pipes, Stream
 from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
@@ -247,8 +248,7 @@ def fork(
 
 
 def why(error: Exception) -> StartFailed | str:
-    """Why a start failed; as text where it failed for a while only, which is not the container's
-    fault."""
+    """Why a start failed; as text where that is for a while, and not the container's fault."""
     if isinstance(error, StartFailed):
         return error
     if isinstance(error, PendingCgroup):
@@ -260,7 +260,7 @@ def why(error: Exception) -> StartFailed | str:
         return f"{error.strerror}: raise the keeper's limit (ulimit -n 1024, or LimitNOFILE= of the unit)"
     if error.errno in NO_PROCESS:
         return process_limit.reason_of(error.errno or 0)
-    reason = f"{error.strerror}: {error.filename}"
+    reason = system_reason(error)
     return reason if error.errno in _MACHINE else StartFailed(NOT_EXECUTABLE, reason)
 
 

@@ -30,7 +30,7 @@ from qoslet.core.workload.oci.oci_spec import Kind
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec, VolumeMount
 from qoslet.core.workload.security.context import ALL_CAPABILITIES, CAPABILITIES
 from qoslet.core.workload.security.seccomp import RUNTIME_DEFAULT
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import CannotDo, QosletError, system_reason
 from qoslet.host.containers.mount_namespace import inside
 from qoslet.host.containers.spawn import default_signals
 from qoslet.host.images.layout import NotFound, find
@@ -153,7 +153,7 @@ def _begin() -> None:
 
 def _leave(place: ContainerFiles, error: BaseException) -> None:
     """Last words, for who reads them."""
-    said = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+    said = system_reason(error) if isinstance(error, OSError) else str(error)
     with suppress(OSError):
         os.makedirs(place.bundle, 0o700, exist_ok=True)
         _write(place.error, said.encode("utf-8", "replace")[:4000])
