@@ -205,7 +205,9 @@ def test_ready_counts_to_the_containers_that_are_not_made_yet() -> None:
     roles = {"setup": "init", "proxy": "sidecar", "app": "regular", "debug": "ephemeral"}
     row = PodRow("u1", "shop", "web", "Burstable", "Pending", roles=roles)
     told = replace(SNAPSHOT, pods=(row,))
-    (item,) = pods_document(told, "/qoslet", "cgroupfs")["items"]
+    items = pods_document(told, "/qoslet", "cgroupfs")["items"]
+    assert isinstance(items, list)
+    (item,) = items
     assert item["containersWanted"] == 2
     assert table([item], 0.0, Terminal(), False, False)[1].split()[1] == "0/2"
 
