@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -24,10 +24,6 @@ from qoslet.core.api.schema import (
 from qoslet.errors import BadInput, FaultCode
 
 Text = bytes | memoryview
-T = TypeVar("T")
-
-WRITTEN_MAX = 1 << 20
-"""Bytes of the largest JSON document that is searched for keys that occur twice: some milliseconds."""
 
 
 class Document(Struct, frozen=True):
@@ -110,8 +106,7 @@ def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
     start, number, whole = 0, 0, memoryview(data)
     while True:
         try:
-            last = Document(file, number, decode_envelope(whole[start:]), whole[start:])
-            yield _repeated(last) or last
+            yield Document(file, number, decode_envelope(whole[start:]), whole[start:])
             return
         except DECODE_ERRORS as error:
             follows = _next(error) or _next(_untyped_error(whole[start:]))
@@ -121,7 +116,7 @@ def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
         if isinstance(document, BadInput) and not document.where:
             yield _syntax(whole, start, document, file)
             return
-        yield document if isinstance(document, BadInput) else _repeated(document) or document
+        yield document
         if not follows:
             return
         if b"\n" not in bytes(whole[start:end]).rpartition(b"}")[2]:
@@ -130,49 +125,6 @@ def json_documents(data: Text, file: str) -> Iterator[Document | BadInput]:
             yield BadInput("two JSON documents on one line", where=where, hint=hint)
             return
         start, number = end, number + 1
-
-
-class _Repeated:
-    """An object with a key that occurs twice."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeated:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    names = [key for key, _ in pairs]
-    return _Repeated(next(key for key in found if names.count(key) > 1))
-
-
-def _repeated(document: Document) -> BadInput | None:
-    """The fault of a document as people write them in which an object has a key twice. The decoder takes
-    the last one; programs write no such documents, and theirs are the large ones."""
-    data = document.data
-    if len(data) > WRITTEN_MAX:
-        return None
-    whole = bytes(data)
-    try:
-        # a key that was dropped had quotes
-        kept = msgspec.json.encode(msgspec.json.decode(whole)).count(b'"')
-    except (*DECODE_ERRORS, RecursionError):
-        return None
-    if kept == whole.count(b'"'):
-        return None
-    from json import loads
-
-    try:
-        path, found = _first(loads(whole, object_pairs_hook=_members), _Repeated)
-    except (ValueError, RecursionError):
-        return None
-    if found is None:
-        return None
-    where = f"{document.where}: {path}" if path else document.where
-    return BadInput(
-        f"the key {shown(found.key, 60)!r} occurs twice", where=where, hint="keep one of them"
-    )
 
 
 def _next(error: Exception | None) -> int:
@@ -306,7 +258,7 @@ def _number(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except DECODE_ERRORS:
-        return _OutOfRange()
+        return _OutOfRange
 
 
 def _unreadable(data: Text | str, where: str) -> BadInput:
@@ -319,26 +271,26 @@ def _unreadable(data: Text | str, where: str) -> BadInput:
         decoded = loads(text, parse_int=_number, parse_float=_number)
     except (ValueError, RecursionError):
         return BadInput("contains a number out of range", where=where, hint=hint)
-    place, _ = _first(decoded, _OutOfRange)
+    place = _place_out_of_range(decoded)
     return BadInput(
         "is a number out of range", where=f"{where}: {place}" if place else where, hint=hint
     )
 
 
-def _first(value: Any, kind: type[T]) -> tuple[str, T | None]:
-    """The path of the first value of this kind, and the value."""
+def _place_out_of_range(value: Any) -> str:
+    """The path of the first number out of range."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         path, item = waiting.pop()
-        if isinstance(item, kind):
-            return path, item
+        if item is _OutOfRange:
+            return path
         inner: list[tuple[str, Any]] = []
         if isinstance(item, dict):
             inner = [(child(path, key), member) for key, member in item.items()]
         elif isinstance(item, list):
             inner = [(f"{path}[{number}]", member) for number, member in enumerate(item)]
         waiting += reversed(inner)
-    return "", None
+    return ""
 
 
 def run_document(value: Any, pod: Pod, owner: Any) -> dict[str, Any]:
