@@ -29,7 +29,8 @@ OOM_SCORE = "oom_score_adj"
 class Aspect(Struct, frozen=True):
     """``files`` are those that decide, ``measure`` makes one number of them (None: none decides),
     ``better`` is what is good for who runs there, None if that depends; ``show`` prints the number.
-    ``loses`` is whether the other direction takes CPU, memory or protection away."""
+    ``loses`` is whether the other direction takes CPU, memory or protection away; ``beside`` are
+    files of other aspects that the measure reads."""
 
     id: str
     title: str
@@ -38,6 +39,12 @@ class Aspect(Struct, frozen=True):
     better: Better | None
     show: Callable[[float], str]
     loses: bool = True
+    beside: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """All files that the measure looks at."""
+        return self.files + self.beside
 
 
 def _number(text: str | None, absent: float) -> float:
@@ -177,6 +184,7 @@ ASPECTS: tuple[Aspect, ...] = (
         _swap,
         "more",
         _amount,
+        beside=("memory.limit_in_bytes",),
     ),
     Aspect("pids", "PIDs limit", ("pids.max",), _limit("pids.max"), "more", _count, loses=False),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from qoslet.core.diff.cpu_shares import cpu_shares
 from qoslet.core.diff.pairs import Pair, pairs
 from qoslet.core.diff.workload_hints import WorkloadHint, hints
 from qoslet.core.problem import Problem, Severity
-from qoslet.core.resources.cgroup_tree import Cgroup, Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 
 Direction = Literal["worse", "better", "same"]
 
@@ -169,6 +169,37 @@ def changes_of(pair: Pair, share: Share | None) -> list[Change]:
         if one is None or other is None or one.differs(other):
             rows.append(_Row(pair, file, one, other, texts, others).change(share))
     return moved + rows
+
+
+def deciding(pair: Pair) -> Pair:
+    """A pair of cgroups without what decides about none of its changes, but for their texts: names,
+    rules, and values that are the same. Many pairs of a cluster are equal then."""
+    before, after = pair.before, pair.after
+    if before is None or after is None:
+        return Pair(before and _BLANK, after and _BLANK, "")
+    left, right = ({one.file: one for one in side.settings} for side in (before, after))
+    kept = set()
+    for file in left.keys() | right.keys():
+        one, other = left.get(file), right.get(file)
+        if one != other and not (one and other and one.is_like(other)):
+            kept.update((file, *aspect_of(file).reads))
+    same = before.oom_score_adj == after.oom_score_adj
+    scores = (None, None) if same else (before.oom_score_adj, after.oom_score_adj)
+    files = sorted(kept)
+    first, second = (
+        Cgroup("", "pod", _bare(side, files), oom_score_adj=score)
+        for side, score in zip((left, right), scores, strict=True)
+    )
+    return Pair(first, second, "", pair.moved, pair.cpus)
+
+
+_BLANK = Cgroup("", "pod", ())
+
+
+def _bare(side: Mapping[str, Setting], files: Sequence[str]) -> tuple[Setting, ...]:
+    """The values of files, without their rules."""
+    found = [side[file] for file in files if file in side]
+    return tuple([Setting(one.file, one.value, "", (), "kubelet", one.applied) for one in found])
 
 
 def _whole(pair: Pair) -> Change:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.diff.pairs import Pair, pairs
 from qoslet.core.fleet.change import CgroupChange, Effect
-from qoslet.core.fleet.outcome import NodePlan, NodePlanner
+from qoslet.core.fleet.outcome import Amounts, NodePlan, NodePlanner
 from qoslet.core.fleet.pod_shares import Tiers
 from qoslet.core.plan.problems import upper_problems
 from qoslet.core.plan.totals import NodeTotals
@@ -22,7 +22,8 @@ from qoslet.core.resources.qos_cgroups import QosTotals, deciding
 class AboveChange(Struct, gc=False):
     """The cgroups above the pods on both sides. ``upper`` are those of the second, ``burstable``
     the one whose weight the millicores decide about, ``cgroups`` all that differ. ``effect`` is
-    theirs while CPU shares stay as they are. ``known`` are severities of rows by marks of totals.
+    theirs while CPU shares stay as they are. ``held`` is what kubepods has of each protecting
+    file on the second side. ``known`` are severities of rows by marks of totals.
     """
 
     policy: NodePolicy
@@ -36,6 +37,7 @@ class AboveChange(Struct, gc=False):
     """Whether they change no CPU share."""
     compete: bool
     """Whether pods have CPU shares on both sides."""
+    held: Amounts
     known: dict[object, tuple[Severity, ...]] = {}
 
     @classmethod
@@ -53,14 +55,15 @@ class AboveChange(Struct, gc=False):
         tiers = Tiers.of(before), Tiers.of(after)
         burstable = next((one for one in found if _is_burstable(one, tiers)), None)
         others = [CgroupChange(one) for one in found if one is not burstable and not one.is_same]
-        return _made(second.planner.policy, after, tiers, others, burstable, {})
+        held = second.held(after)
+        return _made(second.planner.policy, after, tiers, others, burstable, held, {})
 
     def with_burstable(self, before: Cgroup, after: Cgroup) -> AboveChange:
         """The same with other weights of the cgroup of Burstable pods."""
         assert self.burstable is not None
         tiers = self.tiers[0].with_burstable(before), self.tiers[1].with_burstable(after)
         burstable = replace(self.burstable, before=before, after=after)
-        return _made(self.policy, self.upper, tiers, self.others, burstable, self.known)
+        return _made(self.policy, self.upper, tiers, self.others, burstable, self.held, self.known)
 
     def rows(self, totals: NodeTotals) -> tuple[Severity, ...]:
         """The severities of the rows about them on the second side."""
@@ -78,6 +81,7 @@ def _made(
     tiers: tuple[Tiers, Tiers],
     others: list[CgroupChange],
     burstable: Pair | None,
+    held: Amounts,
     known: dict[object, tuple[Severity, ...]],
 ) -> AboveChange:
     cgroups = others
@@ -93,6 +97,7 @@ def _made(
         Effect.total([one.effect("none") for one in cgroups]),
         tiers[0].weights == tiers[1].weights,
         bool(tiers[0].top and tiers[1].top),
+        held,
         known,
     )
 

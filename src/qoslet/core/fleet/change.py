@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct, field
 
-from qoslet.core.diff.diff import Change, Direction, Share, changes_of, diff
+from qoslet.core.diff.diff import Change, Direction, Share, changes_of, deciding, diff
 from qoslet.core.diff.pairs import Pair
 from qoslet.core.resources.cgroup_tree import Plan
 
@@ -73,12 +74,16 @@ class CgroupChange(Struct, gc=False):
         """How many values are worse, better and changed."""
         found = self.known.get(direction)
         if found is None:
-            share = None
-            if direction != "none":
-                share = Share("", self.pair.cgroup, 1.0, _AFTER[direction])
-            rows = [] if self.pair.is_same else changes_of(self.pair, share)
-            found = self.known[direction] = Effect.of(rows)
+            same = self.pair.is_same
+            found = Effect() if same else _effect(deciding(self.pair), direction)
+            self.known[direction] = found
         return found
+
+
+@lru_cache(maxsize=4096)
+def _effect(pair: Pair, direction: Competing) -> Effect:
+    share = None if direction == "none" else Share("", pair.cgroup, 1.0, _AFTER[direction])
+    return Effect.of(changes_of(pair, share))
 
 
 class ChangeCounter(Struct, gc=False):

@@ -218,9 +218,6 @@ class NodePlanner:
         claimed = dict.fromkeys(PROTECTING, 0)
         for (_, file), amount in totals.claims.items():
             claimed[file] += amount
-        pods = self.planner.parent("Guaranteed")[0]
-        rows = next((one.settings for one in upper if one.name == pods), ())
-        held = {file: bytes_of(rows, file) or 0 for file in PROTECTING}
         memory = left.get("memory")
         return NodeOutcome(
             name,
@@ -235,11 +232,41 @@ class NodePlanner:
             {key: amount for key, amount in totals.requests.items() if amount},
             totals.throttled,
             {file: amount for file, amount in claimed.items() if amount},
-            {file: amount for file, amount in held.items() if amount},
+            self.held(upper),
             None if memory is None else memory - totals.requests.get("memory", 0),
             None if memory is None else memory - totals.memory_limits,
             unlimited,
             tuple(problems),
+        )
+
+    def held(self, upper: Sequence[Cgroup]) -> Amounts:
+        """What kubepods has of each protecting file, bytes."""
+        pods = self.planner.parent("Guaranteed")[0]
+        rows = next((one.settings for one in upper if one.name == pods), ())
+        found = {file: bytes_of(rows, file) or 0 for file in PROTECTING}
+        return {file: amount for file, amount in found.items() if amount}
+
+    def beside(
+        self, first: NodeOutcome, totals: NodeTotals, held: Amounts, found: Collection[Severity]
+    ) -> NodeOutcome:
+        """The numbers of a node with the totals of ``first`` on another side, and rows of these
+        severities."""
+        capacity, left, schedulable, whole = self._amounts
+        memory = left.get("memory")
+        return replace(
+            first,
+            state=gravest(found),
+            kubernetes=self.node.profile.kubernetes,
+            hierarchy=self.node.hierarchy if self.node.os == "linux" else "windows",
+            capacity=capacity,
+            allocatable=left,
+            schedulable=schedulable,
+            enforced=whole,
+            held=held,
+            at_requests=None if memory is None else memory - totals.requests.get("memory", 0),
+            at_limits=None if memory is None else memory - totals.memory_limits,
+            problems=(),
+            problem_count=len(found),
         )
 
 

@@ -6,7 +6,7 @@ once; the rest adds up numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -91,15 +91,24 @@ class SecondSide:
             *standing.rows(),
         )
         counter = standing.changes(above)
-        outcome = self._sides[1].outcome(
-            first.outcome.name, standing.totals, above.upper, (), standing.unlimited
-        )
-        outcome = replace(outcome, state=gravest(found), problem_count=len(found))
+        outcome = self._outcome(standing, above, found)
         if "error" in found:
             counter.add(self._errors(first, groups, told))
-        elif len(self._known) < NODES_KEPT:
-            self._known[key] = outcome, counter.done()
-        return outcome, counter.done()
+            return outcome, counter.done()
+        known = outcome, counter.done()
+        if len(self._known) < NODES_KEPT:
+            self._known[key] = known
+        return known
+
+    def _outcome(
+        self, standing: _Standing, above: AboveChange, found: Collection[Severity]
+    ) -> NodeOutcome:
+        """The numbers of the node, with rows of these severities."""
+        first, after = standing.first.outcome, self._sides[1]
+        if standing.alike:
+            return after.beside(first, standing.totals, above.held, found)
+        outcome = after.outcome(first.name, standing.totals, above.upper, (), standing.unlimited)
+        return replace(outcome, state=gravest(found), problem_count=len(found))
 
     def _room_rows(self, standing: _Standing) -> tuple[Severity, ...]:
         if self._same_room and standing.alike:

@@ -118,6 +118,7 @@ class ShapeChanges(dict[int, ShapeChange]):
         self._store = store
         self._names = before.templates.key, after.templates.key
         self._above_pods = before.planner.upper(QosTotals()), after.planner.upper(QosTotals())
+        self._alike: dict[object, list[_Places]] = {}
 
     def __missing__(self, shape: int) -> ShapeChange:
         before, after = self._sides
@@ -152,16 +153,52 @@ class ShapeChanges(dict[int, ShapeChange]):
         )
 
     def _paired(self, shape: int) -> list[CgroupChange]:
-        plans, fractions = [], []
-        for side in self._sides:
-            template = side.template(shape)
-            pod = member(side.shapes[shape], Member(0, "fleet/pod", "fleet", ""))
-            groups = side.planner.groups(pod, template)
-            row = PlannedPod(pod, template.qos)
-            plans.append(Plan(side.node, (row,), tuple(groups), ()))
-            fractions.append(_fractions(groups))
-        found = pairs(plans[0], plans[1], self._above_pods)
-        return [CgroupChange(pair, _both(pair, fractions)) for pair in found]
+        pod = member(self._sides[0].shapes[shape], Member(0, "fleet/pod", "fleet", ""))
+        templates = [side.template(shape) for side in self._sides]
+        left, right = (
+            side.planner.groups(pod, template)
+            for side, template in zip(self._sides, templates, strict=True)
+        )
+        # names and values decide about no pair
+        key = *[one.qos for one in templates], pod.os, len(pod.containers)
+        places = self._alike.get(key)
+        if places is None:
+            places = self._alike[key] = self._places(left, right, pod, templates)
+        fractions = _fractions(left), _fractions(right)
+        found = []
+        for one in places:
+            before = None if one.before is None else left[one.before]
+            after = None if one.after is None else right[one.after]
+            pair = Pair(before, after, "", one.moved, one.cpus)
+            found.append(CgroupChange(pair, _both(pair, fractions)))
+        return found
+
+    def _places(
+        self,
+        left: Sequence[Cgroup],
+        right: Sequence[Cgroup],
+        pod: Pod,
+        templates: Sequence[PodTemplatePlan],
+    ) -> list[_Places]:
+        """Which of the cgroups of a pod on both sides stand for the same."""
+        plans = [
+            Plan(side.node, (PlannedPod(pod, template.qos),), tuple(groups), ())
+            for side, template, groups in zip(self._sides, templates, (left, right), strict=True)
+        ]
+        at = [{id(one): place for place, one in enumerate(groups)} for groups in (left, right)]
+        return [
+            _Places(at[0].get(id(one.before)), at[1].get(id(one.after)), one.moved, one.cpus)
+            for one in pairs(plans[0], plans[1], self._above_pods)
+        ]
+
+
+class _Places(Struct, gc=False):
+    """A ``Pair`` of any pod, as places among its cgroups on both sides."""
+
+    before: int | None
+    after: int | None
+    moved: bool
+    cpus: tuple[str, str]
 
 
 def _fractions(groups: Sequence[Cgroup]) -> Mapping[str, float]:

@@ -94,8 +94,14 @@ class NodeTotals(Struct, gc=False):
     def marks(self) -> tuple[object, ...]:
         """What decides whether there are rows about the node but for its room: what is claimed,
         and of all else whether there is any."""
-        counts = self.pods, self.throttled, self.filled, self.soft, self.best_effort
-        return (*[count > 0 for count in counts], tuple(self.claims.items()))
+        return (
+            self.pods > 0,
+            self.throttled > 0,
+            self.filled > 0,
+            self.soft > 0,
+            self.best_effort > 0,
+            tuple(self.claims.items()),
+        )
 
 
 def filled(rows: Sequence[Setting]) -> bool:

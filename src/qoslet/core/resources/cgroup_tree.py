@@ -38,6 +38,10 @@ class Setting(Struct, Reasoned, frozen=True, gc=False):
         """The value that is expected back from the kernel."""
         return self.value if self.effective is None else self.effective
 
+    def is_like(self, other: Setting) -> bool:
+        """Whether the other has the same value, whatever its rule."""
+        return self.value == other.value and self.applied == other.applied
+
 
 class Cgroup(Struct, frozen=True, gc=False):
     """One planned group.
