@@ -104,6 +104,17 @@ def test_who_has_next_to_no_cpu_is_held_up_no_longer_than_others(share: float, s
     assert held.tasks[0].over == free.tasks[0].over
 
 
+@pytest.mark.parametrize("stops", [(0.7, 0.3), (0.9, 0.3), (0.5, 0.5)])
+@pytest.mark.parametrize("rate", [BATCH, MIB])
+def test_who_is_stopped_again_and_again_stands_no_longer(
+    stops: tuple[float, float], rate: int
+) -> None:
+    """It waits only between: that nobody waits while it is stopped is no sign that it gets on."""
+    grows = Task("grows", rate, 88 * MIB, stops=stops)
+    group = guarded(Throttled(int(76.8 * MIB), 96 * MIB, [grows], Random(1)))
+    assert group.longest <= 1.5
+
+
 def alone(target: float, *others: Task) -> Throttled:
     """A container of 96 MiB with a memory.high of 76.8 MiB."""
     tasks = [Task("grows", MIB, int(target * MIB)), *others]

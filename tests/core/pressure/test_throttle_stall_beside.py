@@ -146,3 +146,17 @@ def test_one_that_hardly_does_anything_but_wait_is_not_left_to_creep(
     ]
     states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
     assert ("stalled" in states) is stalls
+
+
+def test_who_waited_for_a_moment_and_does_nothing_now_is_not_stalled() -> None:
+    """A moment without waiting shows nothing by itself; soon it is calm."""
+    states = []
+    looks = [
+        replace(one, local={"high": min(n, 1)}, pressure=Pressure(0, 1 + min(n, 1) * 400_000, 0, 0))
+        for n, one in enumerate(steady(10))
+    ]
+    for _, track in verdicts([Look(0, one) for one in looks]):
+        states.append((track.candidate, track.verdict.state))
+    assert states[1:4] == [("stalled", "calm"), *[("stalled", "reclaiming")] * 2]
+    assert "stalled" not in {state for _, state in states}
+    assert states[-1] == ("calm", "calm")

@@ -29,7 +29,8 @@ class Task:
     steps of a MiB count, ``comes`` and goes again, ``names`` makes and removes files, ``streams``
     page cache that is read once, ``reads`` a file of ``most`` again and again, ``faults`` the same by
     page faults, ``pins`` page cache of ``most`` that cannot be taken, as pipes and sockets do, ``computes``. After
-    each batch it waits ``pause`` seconds for a disk. ``share``: of the ticks, in which it has a CPU."""
+    each batch it waits ``pause`` seconds for a disk. ``share``: of the ticks, in which it has a CPU.
+    ``stops``: seconds for which somebody stops it, and lets it run, again and again."""
 
     kind: str
     rate: int = BATCH
@@ -37,10 +38,15 @@ class Task:
     held: int = 0
     pause: float = 0.0
     share: float = 1.0
+    stops: tuple[float, float] = (0.0, 1.0)
     asleep_until: float = 0.0
     above: bool = False
     retries: int = _RETRIES
     stepped_at: float = 0.0
+
+    def is_stopped(self, now: float) -> bool:
+        """Whether it is, unless the kernel holds it up."""
+        return now % sum(self.stops) < self.stops[0]
 
     @property
     def over(self) -> bool:
@@ -79,9 +85,10 @@ class Throttled:
         self.now += TICK
         for task in self.random.sample(self.tasks, len(self.tasks)):
             runs = task.share >= 1.0 or self.random.random() < task.share
+            runs = runs and not task.is_stopped(self.now)
             if runs and not task.over and self.now >= task.asleep_until:
                 (self._reclaim if task.above else self._run)(task)
-        if any(task.above or task.asleep_until > self.now for task in self.tasks):
+        if any(self._waits(task) for task in self.tasks):
             self.waited += TICK
         for task in self.tasks:
             if (
@@ -90,6 +97,10 @@ class Throttled:
                 and self.high * 0.98 < self.usage < self.limit
             ):
                 self.longest = max(self.longest, self.now - task.stepped_at)
+
+    def _waits(self, task: Task) -> bool:
+        """Whether the kernel holds it up: a task is not stopped before it has slept."""
+        return task.asleep_until > self.now or (task.above and not task.is_stopped(self.now))
 
     def _run(self, task: Task) -> None:
         if task.kind == "computes":

@@ -54,6 +54,12 @@ def shmem_bytes(sample: MemorySample) -> int:
     return sample.stat.get("shmem", 0)
 
 
+def own_bytes(sample: MemorySample) -> int:
+    """Bytes of a cgroup by type, without page cache, in memory or in swap."""
+    names = ("anon", "shmem", "kernel", "sock")
+    return sum(sample.stat.get(name, 0) for name in names) + (sample.swap or 0)
+
+
 def held_bytes(sample: MemorySample) -> int:
     """All bytes of a cgroup but its page cache, swapped or not: anonymous memory, shared memory and
     tmpfs, and what the kernel keeps for it (stacks, page tables, sockets, pipes, slab, percpu)."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.breakdown import dirty_bytes, reclaimable_bytes
+from qoslet.core.memory.breakdown import dirty_bytes, own_bytes, reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_between
 from qoslet.core.pressure.stall_tuning import STALL_TUNING, StallTuning
@@ -134,17 +134,17 @@ def track_sample(
     *,
     refused: bool = False,
 ) -> StallTracker:
-    """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high
-    changed and usage is not above both values, a counter went back, or nobody looked for too long. ``swap_room`` is as of ``swap_headroom``. ``refused``: since the
-    last progress the kernel was asked to reclaim, and freed nothing."""
-    samples = track.samples
-    last, at = samples[-1] if samples else None, sample.at
+    """The tracker after one more sample. It starts over if the cgroup was recreated, memory.high changed and usage
+    is not above both values, a counter went back, or nobody looked for too long. ``swap_room`` is as of
+    ``swap_headroom``. ``refused``: since the last progress the kernel was asked to reclaim, and freed nothing."""
+    last, at = track.samples[-1] if track.samples else None, sample.at
     if last is None or not _goes_on(last, sample, tuning):
         return StallTracker((sample,), progress_at=at, freed_at=at, verdict=_calm(at))
     if at - last.at <= 0:
         return track
-    kept = tuple(one for one in samples if at - one.at <= tuning.history_seconds) or (last,)
-    before = _compared(kept, sample, tuning)
+    kept = tuple(one for one in track.samples if at - one.at <= tuning.history_seconds) or (last,)
+    old = (one for one in reversed(kept) if at - one.at >= tuning.min_interval_seconds)
+    before = next(old, None)
     if thresholds_crossed(sample) > thresholds_crossed(last):
         track = replace(track, crossed_at=at)
     track = replace(track, samples=(*kept, sample))
@@ -165,17 +165,16 @@ def track_sample(
     signs = replace(
         signs, not_freed_seconds=at - track.freed_at, idle_seconds=at - track.progress_at
     )
-    streak = track.streak + 1 if judged.state == track.candidate else 1
-    verdict = track.verdict
+    candidate = track.candidate if judged.paused else judged.state
+    streak = track.streak + (not judged.paused) if candidate == track.candidate else 1
+    track = replace(track, candidate=candidate, streak=streak, ask=judged.ask)
     certain = refused or signs.seconds >= _sufficient(progress, judged, tuning)
-    if certain or streak >= tuning.agreeing_comparisons or judged.state != "stalled":
-        begun = verdict.since if verdict.state == judged.state else before.at
-        verdict = StallVerdict(
-            *(judged.state, begun, judged.because, signs, track.freed_at),
-            doubtful=judged.doubtful,
-            in_vain=judged.in_vain,
-        )
-    return replace(track, candidate=judged.state, streak=streak, ask=judged.ask, verdict=verdict)
+    if judged.state == "stalled" and not certain and streak < tuning.agreeing_comparisons:
+        return track
+    begun = track.verdict.since if track.verdict.state == judged.state else before.at
+    verdict = StallVerdict(judged.state, begun, judged.because, signs, track.freed_at)
+    verdict = replace(verdict, doubtful=judged.doubtful, in_vain=judged.in_vain)
+    return replace(track, verdict=verdict)
 
 
 def _calm(at: float) -> StallVerdict:
@@ -197,19 +196,10 @@ def _is_above(sample: MemorySample) -> bool:
     return sample.high is not None and sample.current > sample.high
 
 
-def _compared(
-    samples: tuple[MemorySample, ...], sample: MemorySample, tuning: StallTuning
-) -> MemorySample | None:
-    """The newest sample that is old enough to compare with."""
-    for one in reversed(samples):
-        if sample.at - one.at >= tuning.min_interval_seconds:
-            return one
-    return None
-
-
 class _Judgement(Struct, frozen=True):
     """What one comparison says, the fact that decides, whether that is a sign of progress, whether
-    memory looks reclaimable, whether the kernel's answer would decide, and whether it scanned in vain."""
+    memory looks reclaimable, whether the kernel's answer would decide, whether it scanned in vain, and
+    whether nobody waits just now, but did before: that shows nothing."""
 
     state: StallState
     because: str
@@ -217,6 +207,7 @@ class _Judgement(Struct, frozen=True):
     doubtful: bool = False
     ask: bool = False
     in_vain: bool = False
+    paused: bool = False
 
 
 def _sufficient(progress: ReclaimProgress, judged: _Judgement, tuning: StallTuning) -> float:
@@ -271,6 +262,8 @@ def _judge(
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
     if sign:
         return _Judgement("reclaiming", sign, progress=True)
+    if free := _waits_little(signs, track, tuning):
+        return free
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     in_vain = held_up or _scans_in_vain(signs, progress, track.samples[-1], tuning)
@@ -298,6 +291,20 @@ def _judge(
         return _Judgement("reclaiming", because, ask=True)
     because = f"of {mib(signs.current)}, {looks} by their kind, but nothing was freed"
     return _Judgement("stalled", f"{because} for {idle:.1f} s", doubtful=True, ask=True)
+
+
+def _waits_little(
+    signs: StallSignals, track: StallTracker, tuning: StallTuning
+) -> _Judgement | None:
+    """Whether tasks hardly wait, where PSI tells: that is a sign of progress if they did not either as far
+    back as is known. Who is stopped again and again waits only between."""
+    if signs.waiting_ratio is None or signs.waiting_ratio >= tuning.waiting_ratio:
+        return None
+    because = f"it waits {signs.waiting_ratio:.0%} of the time"
+    longest = progress_between(track.samples[0], track.samples[-1])
+    if (longest.waiting_ratio or 0.0) < tuning.waiting_ratio:
+        return _Judgement("reclaiming", because, progress=True)
+    return _Judgement("reclaiming", because, ask=track.ask, paused=True)
 
 
 def _is_held_up(signs: StallSignals, progress: ReclaimProgress, tuning: StallTuning) -> bool:
@@ -349,8 +356,6 @@ def _sign_of_progress(
     change = max(signs.high * tuning.change_ratio_per_second, tuning.min_change_per_second)
     if abs(signs.growth_per_second) >= factor * change:
         return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
-    if signs.waiting_ratio is not None and signs.waiting_ratio < tuning.waiting_ratio:
-        return f"it waits {signs.waiting_ratio:.0%} of the time"
     return ""
 
 
@@ -380,7 +385,7 @@ def _signals(
         unreclaimable=max(0, sample.current - reclaimable),
         reclaimable=reclaimable,
         swap=swap_room,
-        growth_per_second=(_own_bytes(sample) - _own_bytes(before)) / seconds,
+        growth_per_second=(own_bytes(sample) - own_bytes(before)) / seconds,
         high_events_per_second=(thresholds_crossed(sample) - thresholds_crossed(before)) / seconds,
         cpu=progress.cpu,
         user_cpu=progress.user_cpu,
@@ -389,9 +394,3 @@ def _signals(
         waiting_ratio=progress.waiting_ratio,
         freed_per_second=progress.freed,
     )
-
-
-def _own_bytes(sample: MemorySample) -> int:
-    """Bytes of the cgroup without page cache, in memory or in swap."""
-    names = ("anon", "shmem", "kernel", "sock")
-    return sum(sample.stat.get(name, 0) for name in names) + (sample.swap or 0)
