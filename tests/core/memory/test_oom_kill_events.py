@@ -70,6 +70,23 @@ def test_of_a_group_that_was_killed_whole_the_log_decides_how_many() -> None:
     assert (one.event.process, one.event.count) == ("", 2), "the log says nothing of them"
 
 
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        ("/q/p/app", "at its limit"),
+        ("/q/p", "at the limit of /q/p"),
+        ("", "the machine had no memory left"),
+    ],
+)
+def test_of_a_group_that_was_killed_whole_all_died_for_the_same_limit(limit: str, why: str) -> None:
+    kills = OomKillTracker()
+    kills.add_count(kill_event(3), GROUP.key, 10.0, True, whole=True)
+    records = [OomKill(31, "a", "/q/p/app", limit), OomKill(31, "a"), OomKill(0, "", "/q/p/app")]
+    kills.add_records([*records, OomKill(31, "a"), OomKill(32, "b"), OomKill(33, "c")], 10.0)
+    found = [one.event for one in kills.resolve(10.0, {})]
+    assert [(one.process, one.why) for one in found] == [("a", why), ("b", why), ("c", why)]
+
+
 def test_without_a_log_the_runtime_knows_the_first_process() -> None:
     kills = OomKillTracker()
     kills.add_count(kill_event(), GROUP.key, 10.0, False)

@@ -47,7 +47,7 @@ class OomKillTracker:
     def __init__(self) -> None:
         self._named: dict[tuple[str, str], float] = {}
         self._taken: dict[int, float] = {}
-        self._whole = ""
+        self._whole = self._limit = ""
         self._open: list[_CountedKill] = []
         self._records: list[tuple[float, OomKill]] = []
 
@@ -57,10 +57,15 @@ class OomKillTracker:
         self._named = {key: at for key, at in self._named.items() if now - at < RECORD_SECONDS}
         self._taken = {pid: at for pid, at in self._taken.items() if now - at < RECORD_SECONDS}
         for kill in kills:
-            if not kill.pid or kill.group:
-                self._whole = "" if kill.pid else kill.group
+            if not kill.pid:
+                self._whole = kill.group
+            elif kill.group:
+                self._whole, self._limit = "", kill.limit
+            elif self._whole:
+                # the kernel says once, of the first victim, whose limit was reached
+                kill = replace(kill, group=self._whole, limit=self._limit)
             if kill.pid and kill.pid not in self._taken:
-                self._note(kill if kill.group else replace(kill, group=self._whole), now)
+                self._note(kill, now)
 
     def _note(self, kill: OomKill, now: float) -> None:
         for index, (added, record) in enumerate(self._records):
