@@ -88,11 +88,13 @@ class Stage:
         return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
 
     def put(self, loads: Sequence[Load]) -> None:
-        """Begin pods, and wait until each container counts steps."""
+        """Begin pods, and wait until each container counts steps: those of an earlier one of that name
+        are there as well."""
+        begun = time.monotonic_ns()
         for load in loads:
             self.write(load)
         names = [name for load in loads for name in parts_of(load)]
-        until(lambda: all((self.progress / name).exists() for name in names), STARTING_SECONDS)
+        until(lambda: all(self._first(name) >= begun for name in names), STARTING_SECONDS)
         if loads and self.scene.disk:
             swaps.slow_disk(ROOT, self.scene.disk)
 
@@ -134,6 +136,13 @@ class Stage:
                 values[f"/{group.relative_to(CGROUPS)}"] = value
         held = self.states().get("memory", {}).get("guard", {}).get("overrides", ())
         return "max" in [v for at, v in values.items() if at not in {one["cgroup"] for one in held}]
+
+    def _first(self, name: str) -> int:
+        """When a container began to count, in ns of the monotonic clock; 0 before."""
+        with suppress(OSError, struct.error):
+            _, first, *_ = PROGRESS.unpack((self.progress / name).read_bytes()[: PROGRESS.size])
+            return int(first)
+        return 0
 
     def is_over(self, load: Load) -> bool:
         """Whether all containers of a load have ended."""
