@@ -17,7 +17,12 @@ VALUES: list[dict[str, Any]] = [
     {},
     {"mode": "release", "cgroupRoot": "/pods/kubepods"},
     {"mode": "release", "nri": True, "monitoring": True},
-    {"nri": True, "imagePullSecrets": [{"name": "r"}], "extraArgs": ["--interval=60"]},
+    {
+        "nri": True,
+        "realTime": True,
+        "imagePullSecrets": [{"name": "r"}],
+        "extraArgs": ["--interval=60"],
+    },
     {"monitoring": True, "tolerations": [], "nodeSelector": {"a": "b"}},
     {"rbac": {"api": True, "evict": True, "nodeCondition": True, "nodesProxy": True}},
     {"policy": {"mode": "guard", "evict": "pod", "namespaces": ["shop"], "memoryQos": 1.36}},

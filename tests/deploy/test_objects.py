@@ -101,6 +101,9 @@ def test_every_right_of_the_agent_is_granted_by_a_component() -> None:
         ({"nri": True}, ("nri",)),
         ({"nri": True, "mode": "release"}, ("nri", "release")),
         ({"nri": True, "mode": "release"}, ("release",)),
+        ({"realTime": True}, ("real-time",)),
+        ({"realTime": True, "nri": True}, ("nri", "real-time")),
+        ({"realTime": True, "mode": "release"}, ("real-time", "release")),
         ({"rbac": rbac("api")}, ("api-source",)),
         ({"rbac": rbac("nodesProxy")}, ("kubelet-before-1.33",)),
         ({"rbac": rbac("evict")}, ("evict",)),
@@ -171,6 +174,9 @@ def test_the_plugin_does_not_run_while_values_are_given_back() -> None:
     given = pod_spec(kustomized("nri"))
     agent, plugin = given["containers"]
     assert (agent["name"], plugin["name"]) == ("agent", "nri")
+    plugins = plugin["securityContext"]["capabilities"].pop("add")
+    agents = agent["securityContext"]["capabilities"].pop("add")
+    assert (agents, plugins) == (["SYS_PTRACE"], ["SYS_PTRACE", "SYS_NICE"])
     assert plugin["securityContext"] == agent["securityContext"]
     assert plugin["args"][1:] == agent["args"][1:], "one policy, one way to the pods"
     writable = {one["mountPath"] for one in plugin["volumeMounts"] if not one.get("readOnly")}
@@ -226,7 +232,7 @@ def test_odd_values_stay_what_they_are() -> None:
 
 
 def test_values_of_an_earlier_chart_are_enough() -> None:
-    new = ("imagePullSecrets", "extraArgs", "nriResources")
+    new = ("imagePullSecrets", "extraArgs", "nriResources", "realTime")
     assert chart(*new) == chart()
     later, earlier = chart(nri=True), chart(*new, nri=True)
     assert pod_spec(earlier)["containers"][1].pop("resources") is None
