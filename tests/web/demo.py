@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from qoslet.app.web.serve import Listening, listening
 from qoslet.app.web.site import NodeSite
 from qoslet.core.api.manifest import Options
+from qoslet.core.api.pod import Pod
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.plan.plan import plan
@@ -185,7 +186,12 @@ class Demo:
         self.address = ""
 
     def step(
-        self, at: float, *, wall: float | None = None, agent: Mapping[str, object] | None = None
+        self,
+        at: float,
+        *,
+        wall: float | None = None,
+        agent: Mapping[str, object] | None = None,
+        ended: Sequence[Pod] = (),
     ) -> None:
         """One look at ``at`` monotonic seconds, told to who watches."""
         now = self.load.look()
@@ -194,7 +200,14 @@ class Demo:
         self._before = now
         moment = WALL + self.load.at if wall is None else wall
         self.site.take(
-            self.load.plan, rows, at=at, wall=moment, seconds=seconds, report=FINDINGS, agent=agent
+            self.load.plan,
+            rows,
+            at=at,
+            wall=moment,
+            seconds=seconds,
+            report=FINDINGS,
+            agent=agent,
+            ended=ended,
         )
         if self.site.streams is not None:
             self.site.streams.publish()

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from qoslet import schema
 from qoslet.app.web.serve import listening
@@ -254,6 +255,23 @@ def test_a_removed_pod_keeps_its_page() -> None:
         text = client.text("/pods/shop/cart-1")
         assert "removed from the node" in text
         assert json.loads(client.text("/api/v1/pods/shop/cart-1"))["exists"] is False
+
+
+def test_why_the_kubelet_ended_a_pod_is_told() -> None:
+    demo = Demo(2)
+    demo.steps(2, time.monotonic())
+    gone = next(row.pod for row in demo.load.plan.pods if row.pod.name == "cart-1")
+    message = "The node was low on resource: memory. <b>"
+    ended = replace(gone, phase="Failed", reason="Evicted", message=message)
+    demo.load.plan = node_plan(1)
+    demo.step(time.monotonic(), ended=[ended])
+    demo.step(time.monotonic(), ended=[ended])
+    with served(demo) as place:
+        client = Client(place.address)
+        text = client.text("/pods/shop/cart-1")
+        assert "failed: Evicted: The node was low on resource: memory. &lt;b&gt;" in text
+        story = json.loads(client.text("/api/v1/pods/shop/cart-1"))["events"]
+        assert [one["event"] for one in story] == ["ended", "removed"]
 
 
 def test_a_private_socket_is_private_and_goes(tmp_path: Path) -> None:

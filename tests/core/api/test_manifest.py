@@ -365,3 +365,21 @@ def test_lists_within_each_other_without_end_are_refused() -> None:
         deep = listed(deep)
     (fault,) = faults_of(deep)
     assert fault.message == "is nested too deeply"
+
+
+def test_a_pod_that_has_ended_is_left_out_with_the_reason() -> None:
+    told = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
+    }
+    found = loaded(pod("a", status=told), pod("b", status={"phase": "Succeeded"}), pod("c"))
+    assert [one.name for one in found.pods] == ["c"]
+    assert [(one.name, one.reason, one.message) for one in found.ended] == [
+        ("a", "Evicted", told["message"]),
+        ("b", "", ""),
+    ]
+    assert [row.message for row in found.problems] == [
+        "left out: it has failed (Evicted) and uses no resources",
+        "left out: it has succeeded and uses no resources",
+    ]

@@ -12,6 +12,8 @@ from qoslet.errors import CannotDo, QosletError
 if TYPE_CHECKING:
     import argparse
 
+    from qoslet.app.inputs import Inputs
+    from qoslet.core.api.pod import Pod
     from qoslet.core.audit.live import LiveSource
     from qoslet.core.cgroup.observed import Observed
     from qoslet.core.resources.cgroup_tree import Plan
@@ -22,7 +24,8 @@ REPLAN_SECONDS = 10.0
 
 class NodeTop:
     """The node that ``args`` name. ``look`` reads its cgroups; ``plan`` is of its pods, asked for again
-    every ``REPLAN_SECONDS`` where a kubelet can be asked. ``trouble`` is why that failed last."""
+    every ``REPLAN_SECONDS`` where a kubelet can be asked; ``ended`` are those pods of which all containers
+    have. ``trouble`` is why that failed last."""
 
     def __init__(
         self, args: argparse.Namespace, clock: Callable[[], float] = time.monotonic
@@ -34,6 +37,7 @@ class NodeTop:
         self._bare: Plan | None = None
         self._planned_at = clock()
         self.trouble, self.seconds = "", 0.0
+        self.ended: tuple[Pod, ...] = ()
         bundle = bundle_of(args)
         if bundle is not None:
             inputs = read(args, args.filename)
@@ -54,7 +58,7 @@ class NodeTop:
         if kept:
             args.runtime = "process"
         args.live = args.live or not (args.filename or kept)
-        plan = read(args, args.filename).plan()
+        plan = self._plan_of(read(args, args.filename))
         if not args.live:
             self._bare = plan
         return own_containers(plan)
@@ -84,10 +88,14 @@ class NodeTop:
         try:
             from qoslet.app.inputs import read_live
 
-            self.plan, self.trouble = read_live(self._args, again=True).plan(), ""
+            self.plan, self.trouble = self._plan_of(read_live(self._args, again=True)), ""
         except QosletError as error:
             # the pods that are known stay on the screen
             self.trouble = str(error)
+
+    def _plan_of(self, inputs: Inputs) -> Plan:
+        self.ended = tuple(inputs.loaded.ended) if inputs.loaded is not None else ()
+        return inputs.plan()
 
     def _observe(self) -> Observed:
         """The cgroups below every top of the plan."""

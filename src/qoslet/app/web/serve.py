@@ -131,6 +131,7 @@ class WebNode:
             trouble="; ".join(filter(None, (self._top.trouble, self._audit_trouble))),
             report=self._report,
             agent=self._agent(),
+            ended=self._top.ended,
         )
 
     def look_again(self) -> None:

@@ -21,6 +21,7 @@ from qoslet.render.pages.frame import ASSETS, asset
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qoslet.core.api.pod import Pod
     from qoslet.core.audit.finding import AuditReport
     from qoslet.core.resources.cgroup_tree import Plan
     from qoslet.core.status.node_top import TopRow
@@ -57,9 +58,10 @@ class NodeSite:
         trouble: str = "",
         report: AuditReport | None = None,
         agent: Mapping[str, Any] | None = None,
+        ended: Sequence[Pod] = (),
     ) -> None:
         """A look at ``at`` monotonic seconds, ``wall`` of the other clock. ``agent`` is what an agent
-        says of its pods."""
+        says of its pods, ``ended`` are those that a kubelet says have."""
         with self._lock:
             self._report = report
             view = node_view(
@@ -72,6 +74,7 @@ class NodeSite:
                 trouble=trouble,
                 look=1 if self._view is None else self._view.look + 1,
             )
+            self._stories.end(ended, at, wall)
             self._stories.look(view, wall)
             if agent is not None:
                 for pod, event in self._agent.events(agent, at, wall):

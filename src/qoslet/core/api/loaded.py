@@ -43,7 +43,8 @@ class Loaded(PodSequence, Struct):
     ``templates``, by UID, whose templates pods stand for; ``owners`` who made what; ``files`` have a
     document; ``nodes`` are those of the pods that have not ended, with their number; ``config``
     the ConfigMaps and Secrets; ``runtime_classes`` are by name;
-    ``claims``, by UID, are those of all but Pods with a name.
+    ``claims``, by UID, are those of all but Pods with a name; ``ended`` the pods that were left out
+    since all their containers have, for good.
     """
 
     pods: list[Pod]
@@ -60,6 +61,13 @@ class Loaded(PodSequence, Struct):
     config: list[ConfigObject] = []
     runtime_classes: dict[str, RuntimeClass] = {}
     claims: dict[str, Claim] = {}
+    ended: list[Pod] = []
+
+    def leave_out(self, pod: Pod, reason: str) -> None:
+        """Take a pod that uses nothing of the node."""
+        self.problems.append(Problem("info", pod.where, reason, ""))
+        if pod.has_ended:
+            self.ended.append(pod)
 
     def rename(self, made: Mapping[str, Pod]) -> None:
         """Put pods in the places of those that have the UIDs of ``made``."""

@@ -255,7 +255,7 @@ class _Loader:
         if pod.node_name and not pod.has_ended:
             self.loaded.nodes[pod.node_name] = self.loaded.nodes.get(pod.node_name, 0) + 1
         if reason := pod.left_out(self._options.node_name):
-            self.loaded.problems.append(Problem("info", pod.where, reason, ""))
+            self.loaded.leave_out(pod, reason)
             return
         self._owners.saw_pod(shape.metadata)
         claim = None

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.api.memory_annotations import NO_POLICY, MemoryPolicy
+from qoslet.core.api.schema import shown
 from qoslet.core.quantity import Quantity
 
 Role = Literal["regular", "init", "sidecar", "ephemeral"]
@@ -131,6 +132,10 @@ class Pod(Struct, frozen=True, gc=False):
     was_changed: bool | None = None
     """Whether its spec was, since it was created (``metadata.generation``): of resources only an
     in-place resize changes it. None where that is not told."""
+    reason: str = ""
+    """Why its status is as it is, in one word, such as ``Evicted``; empty where nobody says."""
+    message: str = ""
+    """The same in a sentence."""
 
     @property
     def key(self) -> str:
@@ -145,7 +150,8 @@ class Pod(Struct, frozen=True, gc=False):
     def left_out(self, node_name: str | None) -> str:
         """Why it uses nothing of the node of that name (None: any node); empty where it does."""
         if self.has_ended:
-            return f"left out: it has {(self.phase or '').lower()} and uses no resources"
+            why = f" ({shown(self.reason)})" if self.reason else ""
+            return f"left out: it has {(self.phase or '').lower()}{why} and uses no resources"
         if node_name and self.node_name not in (None, node_name):
             return f"left out: it runs on node {self.node_name}"
         return ""

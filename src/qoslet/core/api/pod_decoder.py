@@ -154,6 +154,8 @@ class PodReader:
             level.written,
             maker_of(meta),
             was_changed(meta, annotations),
+            status.reason or "",
+            status.message or "",
         )
         return found
 

@@ -121,6 +121,8 @@ class PodStatusShape(Struct, gc=False, rename="camel"):
     """core/v1 PodStatus."""
 
     phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
     qos_class: str | None = None
     container_statuses: list[ContainerStatusShape] | None = None
     init_container_statuses: list[ContainerStatusShape] | None = None

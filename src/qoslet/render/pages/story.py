@@ -21,6 +21,8 @@ def sentence(event: StoryEvent) -> str:
             return "started"
         case "restarted":
             return "restarted: its cgroup was replaced"
+        case "ended" if event.text:
+            return event.text
         case "ended":
             return "its cgroup is gone"
         case "removed":

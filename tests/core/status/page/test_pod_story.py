@@ -37,6 +37,19 @@ def test_what_was_there_at_the_first_look_did_not_start() -> None:
     assert told(view(2, POD, APP), view(4, POD, APP)) == []
 
 
+def test_what_ended_before_or_was_not_seen_is_not_told() -> None:
+    seen = replace(PLAN.pods[0].pod, phase="Failed", reason="Evicted")
+    stories = PodStories()
+    stories.end([replace(seen, uid="earlier")], 1, 1001.0)
+    stories.look(view(2, POD, APP), 1002.0)
+    for at in (3, 5):
+        stories.end([replace(seen, uid="earlier"), seen, replace(seen, name="x")], at, 1000.0 + at)
+    (event,) = stories.of(seen.key)
+    assert (event.kind, event.at, event.severity) == ("ended", 3, "error")
+    assert event.text == "failed: Evicted"
+    assert stories.pods() == {seen.key}
+
+
 def test_throttling_that_goes_on_is_one_event() -> None:
     slow = replace(APP, throttled=0.5, cpu_limit=0.2)
     (event,) = told(view(2, POD, APP), view(4, POD, slow), view(6, POD, slow), view(8, POD, APP))

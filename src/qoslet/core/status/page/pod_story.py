@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Severity
 from qoslet.core.status.node_top import TopRow
 from qoslet.core.status.page.node_view import PRESSURE_PERCENT, THROTTLED_SHARE, NodeView
@@ -74,6 +75,7 @@ class PodStories:
         self._pods: dict[str, deque[StoryEvent]] = {}
         self._gone: deque[str] = deque()
         self._before: NodeView | None = None
+        self._ended: frozenset[str] = frozenset()
 
     def of(self, pod: str) -> tuple[StoryEvent, ...]:
         """The events of a pod, ``namespace/name``, the oldest first."""
@@ -82,6 +84,17 @@ class PodStories:
     def pods(self) -> frozenset[str]:
         """The pods with events, those that are gone, too."""
         return frozenset(self._pods)
+
+    def end(self, pods: Sequence[Pod], at: float, wall: float) -> None:
+        """Take the pods that have ended, each once, and why; before the look that lacks them."""
+        known, self._ended = self._ended, frozenset(pod.uid for pod in pods)
+        shown = {one.row.title for one in self._before.pods} if self._before is not None else set()
+        for pod in pods:
+            if pod.uid not in known and pod.key in shown:
+                word = (pod.phase or "").lower()
+                text = ": ".join(filter(None, (word, pod.reason, pod.message)))
+                severity: Severity = "error" if pod.phase == "Failed" else "info"
+                self.add(pod.key, StoryEvent("ended", at, wall, at, "", 0.0, None, text, severity))
 
     def look(self, view: NodeView, wall: float) -> None:
         """Compare a look with the one before."""
