@@ -178,7 +178,7 @@ def deciding(pair: Pair) -> Pair:
     if before is None or after is None:
         return Pair(before and _BLANK, after and _BLANK, "")
     left, right = ({one.file: one for one in side.settings} for side in (before, after))
-    kept = set()
+    kept: set[str] = set()
     for file in left.keys() | right.keys():
         one, other = left.get(file), right.get(file)
         if one != other and not (one and other and one.is_like(other)):

@@ -1,0 +1,61 @@
+"""What decides about the changes of a pair of cgroups, without what only their texts need."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from qoslet.core.api.pod import Pod
+from qoslet.core.diff.diff import changes_of, deciding
+from qoslet.core.diff.pairs import Pair, pairs
+from qoslet.core.node.node import Node
+from qoslet.core.plan.plan import plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Setting
+from tests.core.diff.test_properties import POD_LISTS, distinct
+from tests.core.fleet.test_change import pod_of
+from tests.core.plan.test_live_plan import CAPACITY, nodes
+from tests.core.vectors.fixtures import node_of, resources
+
+
+def told(pair: Pair) -> list[tuple[str | None, str, str, str]]:
+    """The changes of a pair, but for their texts."""
+    return [(one.file, one.severity, one.direction, one.aspect) for one in changes_of(pair, None)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(nodes(), nodes(), POD_LISTS)
+def test_it_decides_about_the_same_changes(node: Node, other: Node, found: list[Pod]) -> None:
+    some = distinct(found)
+    for pair in pairs(plan(some, node), plan(some, other)):
+        assert told(deciding(pair)) == told(pair)
+
+
+def test_it_is_equal_for_containers_of_other_sizes_that_change_alike() -> None:
+    some = [
+        pod_of(f"p{size}", resources({"requests": {"cpu": f"{size}m", "memory": f"{size}Mi"}}))
+        for size in (100, 200)
+    ]
+    before, after = (plan(some, node_of(one, capacity=CAPACITY)) for one in ("1.36", "1.37"))
+    found = [
+        one for one in pairs(before, after) if one.cgroup.level == "container" and not one.is_same
+    ]
+    assert len(found) == 2
+    assert found[0] != found[1]
+    assert deciding(found[0]) == deciding(found[1])
+    assert hash(deciding(found[0])) == hash(deciding(found[1]))
+
+
+def test_it_keeps_what_a_value_is_measured_with() -> None:
+    """A quota of v1 is one of its period, which is the same on both sides."""
+    period = Setting("cpu.cfs_period_us", "100000", "cpu.period", (), "kubelet")
+    sides = [
+        Cgroup(
+            "/a", "pod", (period, Setting("cpu.cfs_quota_us", quota, "cpu.quota", (), "kubelet"))
+        )
+        for quota in ("100000", "50000")
+    ]
+    pair = Pair(*sides, "/a")
+    assert (
+        told(deciding(pair))
+        == told(pair)
+        == [("cpu.cfs_quota_us", "warning", "worse", "cpu-quota")]
+    )
