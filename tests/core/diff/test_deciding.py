@@ -45,17 +45,13 @@ def test_it_is_equal_for_containers_of_other_sizes_that_change_alike() -> None:
 
 
 def test_it_keeps_what_a_value_is_measured_with() -> None:
-    """A quota of v1 is one of its period, which is the same on both sides."""
-    period = Setting("cpu.cfs_period_us", "100000", "cpu.period", (), "kubelet")
-    sides = [
-        Cgroup(
-            "/a", "pod", (period, Setting("cpu.cfs_quota_us", quota, "cpu.quota", (), "kubelet"))
-        )
-        for quota in ("100000", "50000")
-    ]
-    pair = Pair(*sides, "/a")
-    assert (
-        told(deciding(pair))
-        == told(pair)
-        == [("cpu.cfs_quota_us", "warning", "worse", "cpu-quota")]
+    """memory.memsw counts memory, too, whose limit is the same on both sides."""
+    limit = Setting("memory.limit_in_bytes", str(1 << 30), "", (), "runtime")
+    file = "memory.memsw.limit_in_bytes"
+    before, after = (
+        Cgroup("/a", "pod", (limit, Setting(file, str(size << 30), "", (), "runtime")))
+        for size in (3, 2)
     )
+    pair = Pair(before, after, "/a")
+    assert told(pair) == [(file, "warning", "worse", "swap")]
+    assert told(deciding(pair)) == told(pair)
