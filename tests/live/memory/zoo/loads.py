@@ -20,6 +20,7 @@ from tests.live.memory.zoo.programs import (
     SERVERS,
     SLOW_DISK,
     SLOW_WRITES,
+    TIES,
     TRICKS,
     TURNS,
 )
@@ -129,7 +130,7 @@ PINNED: Final = (
 )
 PLAIN: Final = (
     *(*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL),
-    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS, *TURNS, *KEPT),
+    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS, *TURNS, *KEPT, *TIES),
 )
 """Loads that any variant is tried with, four at a time."""
 _BOUND_ELSEWHERE: Final = (

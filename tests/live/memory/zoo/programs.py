@@ -169,6 +169,32 @@ KEPT: Final = (
     Load("inotify-events", ("events", 40, 10), "ends", limit=24),
 )
 """What the kernel keeps for many processes, and what nobody takes out of it."""
+TIES: Final = (
+    Load("own-file-server-tight", ("served", 74, 100), "goes on", volume=True),
+    Load("own-file-reader", ("reads-served", 60, 100), "goes on", volume=True),
+    Load("supervised", ("supervised", 88), "finishes"),
+    Load("written-into", ("posted", 88), "finishes"),
+    Load("io-uring-writes", ("ring-writes", 60, 60), "untouched"),
+    Load("grows-beside-io-uring", ("ring-writes", 80, 60), "goes on"),
+    Load("real-time", ("real-time", 88), "finishes", capable=True),
+    Load("volume-links", ("links", 60), "killed", limit=24, volume=True),
+    Load("volume-removed-files", ("deleted", 88), "finishes", volume=True),
+    # the kernel kills below the container: a runtime calls it OOMKilled, however it ended
+    Load("nested-limit", ("nested-limit", 44, 40), "ends"),
+    Load("zero-copy", ("zero-copy", 40, 80), "ends"),
+    Load(
+        "four-beside-a-reader",
+        ("burst", 22),
+        "goes on",
+        limit=0,
+        pod_limit=96,
+        containers=5,
+        sibling=("reader", 30),
+    ),
+    Load("one-of-four", ("burst", 46), "finishes", limit=48, containers=4, sibling=("burst", 30)),
+    Load("as-one-stalled", ("many", 88, 4), "finishes", as_one=True),
+)
+"""What waits for another part of itself, and what takes memory where nobody looks."""
 HIDDEN: Final = {
     "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
     "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),

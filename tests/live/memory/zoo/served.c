@@ -52,6 +52,15 @@ static void keep(const struct fuse_in_header *head, const struct fuse_write_in *
     answer(head, 0, &done, sizeof done);
 }
 
+/* answers from memory that it takes for it */
+static void give(const struct fuse_in_header *head, size_t size)
+{
+    char *copy = anonymous_pages(CHUNK, MAP_PRIVATE);
+    memset(copy, 'z', CHUNK);
+    answer(head, 0, copy, size < CHUNK ? size : CHUNK);
+    munmap(copy, CHUNK);
+}
+
 static void handle(const struct fuse_in_header *head)
 {
     struct fuse_init_out begun = {.major = 7, .minor = 31, .max_readahead = CHUNK, .max_background = 16, .max_write = CHUNK};
@@ -79,7 +88,7 @@ static void handle(const struct fuse_in_header *head)
         answer(head, 0, &opened, sizeof opened);
         break;
     case FUSE_READ:
-        answer(head, 0, store, ((const struct fuse_read_in *)(head + 1))->size);
+        give(head, ((const struct fuse_read_in *)(head + 1))->size);
         break;
     case FUSE_WRITE:
         keep(head, (const struct fuse_write_in *)(head + 1));
@@ -106,12 +115,11 @@ static void serve(size_t amount)
         handle((const struct fuse_in_header *)request);
 }
 
-/* writes to a file of `more` without end, which a server beside it keeps that holds `amount` */
-static void served(size_t amount, size_t more)
+/* a file of a server beside, which holds `amount` */
+static int served_file(size_t amount, int mode)
 {
     char options[96];
     int file;
-    size_t at;
     (void)!system("modprobe fuse 2>/dev/null");
     need(alone(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
     device = open("/dev/fuse", O_RDWR);
@@ -119,12 +127,33 @@ static void served(size_t amount, size_t more)
     snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
     need(!mount("zoo", "/scratch", "fuse", 0, options));
     beside(serve, amount);
-    file = open("/scratch/file", O_WRONLY);
+    file = open("/scratch/file", mode);
     need(file >= 0);
+    return file;
+}
+
+/* writes to a file of `more` without end */
+static void served(size_t amount, size_t more)
+{
+    int file = served_file(amount, O_WRONLY);
+    size_t at;
     for (at = 0;; at = (at + CHUNK) % (more * MIB)) {
         need(pwrite(file, block, CHUNK, at) == CHUNK);
         step();
     }
 }
 
-const struct load servers_inside[] = {{"served", served}, {NULL, NULL}};
+/* reads a file of `more` again and again: what reclaim took comes from the server */
+static void reads_served(size_t amount, size_t more)
+{
+    int file;
+    size_t at;
+    length = more * MIB;
+    file = served_file(amount, O_RDONLY);
+    for (at = 0;; at = (at + CHUNK) % length) {
+        need(pread(file, block, CHUNK, at) == CHUNK);
+        step();
+    }
+}
+
+const struct load servers_inside[] = {{"served", served}, {"reads-served", reads_served}, {NULL, NULL}};

@@ -16,7 +16,7 @@
 char block[1 << 20];
 static struct progress *mine;
 static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel,
-                                            cycles, held, servers, disks, objects, tricks, turns, kept, servers_inside};
+                                            cycles, held, servers, disks, objects, tricks, turns, kept, servers_inside, ties};
 
 uint64_t now(void)
 {

@@ -26,7 +26,7 @@ struct load {
 };
 
 extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[], cycles[], held[],
-    servers[], disks[], objects[], tricks[], turns[], kept[], servers_inside[];
+    servers[], disks[], objects[], tricks[], turns[], kept[], servers_inside[], ties[];
 
 /* What all loads read into and write from: with a block of its own for each, the program would be large
    enough for a huge page, which counts against the limit of loads that fit it narrowly. */
