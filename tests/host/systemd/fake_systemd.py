@@ -191,7 +191,26 @@ class Fake:
             return Message.new_error(message, f"{NAME}.NoSuchUnit", f"Unit {unit} not found.")
         row = self.units.pop(unit)
         shutil.rmtree(self.folder / "cgroup" / row["path"].lstrip("/"), ignore_errors=True)
+        if self.failed_below(row["path"]):
+            self.units[unit] = {"state": "inactive", "result": "kept", "path": row["path"]}
         return self.job(message, unit, fault)
+
+    def failed_below(self, path: str) -> list[str]:
+        """Failed units below a path: they keep its unit loaded."""
+        return [
+            unit
+            for unit, row in self.units.items()
+            if row["state"] == "failed" and row.get("path", "").startswith(f"{path}/")
+        ]
+
+    def on_ListUnitsByPatterns(self, message: Message, _: str) -> Message:  # noqa: N802
+        states, (pattern,) = message.body
+        rows = [
+            [unit, unit, "loaded", row["state"], row["state"], "", PLACE, 0, "", PLACE]
+            for unit, row in self.units.items()
+            if row["state"] in states and unit.endswith(pattern.removeprefix("*"))
+        ]
+        return Message.new_method_return(message, "a(ssssssouso)", [rows])
 
     def on_StartUnit(self, message: Message, fault: str) -> Message:  # noqa: N802
         unit = message.body[0]
@@ -205,6 +224,9 @@ class Fake:
         row = self.units.get(message.body[0], {})
         if row.get("result") != "kept" and row.get("state") != "deactivating":
             self.units.pop(message.body[0], None)
+        for unit, other in list(self.units.items()):
+            if other["state"] == "inactive" and not self.failed_below(other["path"]):
+                del self.units[unit]
         return Message.new_method_return(message)
 
     def on_RevertUnitFiles(self, message: Message, _: str) -> Message:  # noqa: N802

@@ -269,6 +269,21 @@ def test_a_unit_that_failed_is_made_anew(bench: Bench) -> None:
     assert bench.there(APP)
 
 
+def test_a_scope_that_failed_does_not_outlive_its_slice(bench: Bench) -> None:
+    driver = bench.driver()
+    beside = f"{ROOT}/q-pod2.slice/q-pod2-app.scope"
+    good(driver.perform([Step("create", APP), Step("create", beside)]))
+    tell(bench, "End", "ss", "q-pod1-app.scope", "oom-kill")
+    tell(bench, "End", "ss", "q-pod2-app.scope", "oom-kill")
+    bench.calls()
+    good(driver.perform([Step("remove", POD)]))
+    cleared = [call for call in bench.calls() if call[0] == "ResetFailedUnit"]
+    assert cleared == [["ResetFailedUnit", "q-pod1-app.scope"]], "the other one has its pod"
+    good(driver.perform([Step("remove", f"{ROOT}/q-pod2.slice"), Step("remove", ROOT)]))
+    good(bench.driver().perform([Step("create", POD)]))
+    assert bench.there(POD)
+
+
 def test_a_unit_of_ours_that_systemd_remembers_is_started(bench: Bench) -> None:
     driver = bench.driver()
     good(driver.perform([Step("create", POD)]))

@@ -185,6 +185,19 @@ class Units:
             if error.name != _ABSENT:
                 raise refusal(unit, "stop the unit", error) from None
         await self.revert(unit)
+        if unit.endswith(".slice"):
+            await self._forget_failed(unit.removesuffix(".slice"))
+
+    async def _forget_failed(self, stem: str) -> None:
+        """Forget the scopes of a slice that systemd ended after an OOM kill: they would keep it loaded, and
+        nobody could make one of its name. Systemd before 230 does not list them."""
+        try:
+            (found,) = await self.bus.call("ListUnitsByPatterns", "asas", ["failed"], ["*.scope"])
+        except BusReply:
+            return
+        for name, *_ in found:
+            if name.startswith(f"{stem}-"):
+                await self.clear(name)
 
     async def clear(self, unit: str) -> None:
         """Forget that a unit failed."""
