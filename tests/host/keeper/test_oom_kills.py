@@ -69,6 +69,35 @@ def test_an_oom_kill_counted_above_is_of_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "sent", "told"),
+    [
+        (137, 0, True),
+        (143, 0, True),
+        (143, 15, False),
+        (137, 15, True),
+        (0, 0, False),
+        (1, 0, False),
+        (139, 0, False),
+    ],
+)
+def test_a_scope_that_systemd_ended_for_an_oom_kill_may_have_had_a_sigterm(
+    tmp_path: Path, code: int, sent: int, told: bool
+) -> None:
+    groups, path = Counting(), "/pod/app.scope"
+    groups.kills, groups.inodes = {"/pod": 0, path: 0}, {path: 7}
+    logs = ContainerLogs(str(tmp_path), LogLimits())
+    one = ContainerProcess(
+        f"{tmp_path}/app", logs.file(logs.path("default/p", "u", "app", 0), print)
+    )
+    one.count_before(groups, path, new=False)
+    groups.kills, groups.inodes = {"/pod": 1}, {}
+    one.send(sent)
+    one.over, one.code = True, code
+    one.see_oom(groups, path, [one])
+    assert one.oom_killed is told
+
+
+@pytest.mark.parametrize(
     ("name", "after", "inode", "told"),
     [
         ("app.scope", {"/pod": 1}, None, True),

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from errno import EDQUOT, EIO, ENODEV, ENOENT, ENOSPC, EROFS
 from typing import Literal, NamedTuple, Protocol
 
@@ -80,6 +81,7 @@ class ContainerProcess:
         self._delay = _SOONEST
         self._over_at = 0.0
         self._asked: list[int] = []
+        self._sent: set[int] = set()
 
     @property
     def main(self) -> int | None:
@@ -123,8 +125,8 @@ class ContainerProcess:
 
     @property
     def _struck(self) -> bool:
-        """Whether a SIGKILL ended it that was not ours."""
-        return self.code == 128 + signal.SIGKILL and not self.killed
+        """Whether a SIGKILL ended it, or the SIGTERM of who ends its scope, that was not ours."""
+        return (self.code or 0) - 128 in {signal.SIGKILL, signal.SIGTERM} - self._sent
 
     @property
     def _counts_above(self) -> bool:
@@ -208,17 +210,15 @@ class ContainerProcess:
         return False
 
     def send(self, number: int) -> None:
-        """A signal to the main process, or to what it will be; one that ended already is no
-        fault."""
+        """A signal to the main process, or to what it will be; one that ended is no fault."""
+        self._sent.add(number)
         if self.birth is not None and self.pidfd < 0:
             self._asked.append(number)
             if number == signal.SIGKILL and isinstance(self.birth, CreateJob):
                 self.birth.give_up()
         if self.pidfd >= 0:
-            try:
+            with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, number)
-            except ProcessLookupError:
-                return
 
     def let_go(self, *, drain: bool = False) -> None:
         """Close what is open; with ``drain`` the output is over."""
