@@ -87,7 +87,7 @@ def test_a_resize_and_a_cgroup_made_anew_are_no_such_change(
 def test_what_a_cgroup_that_was_made_anew_begins_with_is_no_such_change() -> None:
     """A scope that systemd ended and the agent makes again has systemd's own values where no step of the
     same batch sets them."""
-    writes, journal = UnsettledWrites(), JournalState()
+    writes, journal = UnsettledWrites({}), JournalState()
     high, pids = Step("set", "/p", "memory.high", "4096"), Step("set", "/p", "pids.max", "max")
     journal.add(
         [
@@ -99,35 +99,74 @@ def test_what_a_cgroup_that_was_made_anew_begins_with_is_no_such_change() -> Non
     writes.begin([high, pids], journal)
     writes.settle([Outcome(high), Outcome(pids)])
     row = Difference("/p", "differs", "pids.max", "max", "4655")
-    assert len(writes.changed([row], journal)) == 1
+    assert len(writes.changed([row], journal, ["/p"])) == 1
     writes.forget("/p")
     begun = [Step("create", "/p"), high]
     writes.begin(begun, journal)
     writes.settle([Outcome(one) for one in begun])
-    assert writes.changed([row], journal) == []
+    assert writes.changed([row], journal, ["/p"]) == []
     writes.begin([pids], journal)
     writes.settle([Outcome(pids)])
-    assert len(writes.changed([row], journal)) == 1, "from then on it is"
+    assert len(writes.changed([row], journal, ["/p"])) == 1, "from then on it is"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "pending", "not reached"])
 def test_a_write_that_has_not_succeeded_is_no_such_change(outcome: str) -> None:
     """The journal has the value before it is written."""
-    writes, journal, step = UnsettledWrites(), JournalState(), Step("set", "/p", "pids.max", "9")
+    writes, journal, step = UnsettledWrites({}), JournalState(), Step("set", "/p", "pids.max", "9")
     journal.add([Set("/p", "pids.max", None, "9")])
     writes.begin([step], journal)
     if outcome != "not reached":
         error = "EBUSY" if outcome == "failed" else None
         writes.settle([Outcome(step, error=error, pending=error is None)])
     row = Difference("/p", "differs", "pids.max", "9", "max")
-    assert writes.changed([row], journal) == []
+    assert writes.changed([row], journal, ["/p"]) == []
     writes.settle([Outcome(step)])
-    assert len(writes.changed([row], journal)) == 1
+    assert len(writes.changed([row], journal, ["/p"])) == 1
+
+
+def test_what_an_earlier_agent_did_not_get_to_write_is_no_such_change() -> None:
+    """Its journal has the new value, the file the one before; a third one is another's."""
+    journal = JournalState()
+    journal.add([Set("/p", "pids.max", None, value) for value in ("8", "9")])
+    row = Difference("/p", "differs", "pids.max", "9", "8")
+    other = Difference("/p", "differs", "pids.max", "9", "7")
+    writes = UnsettledWrites(journal.earlier)
+    assert writes.changed([row], journal, []) == [], "somebody else's turn"
+    assert writes.changed([row], journal, ["/p"]) == []
+    assert len(writes.changed([other], journal, ["/p"])) == 1
+    assert writes.changed([], journal, ["/p"]) == [], "it is there"
+    assert len(writes.changed([row], journal, ["/p"])) == 1, "from then on it is"
+    writes, step = UnsettledWrites(journal.earlier), Step("set", "/p", "pids.max", "9")
+    writes.begin([step], journal)
+    writes.settle([Outcome(step)])
+    assert len(writes.changed([row], journal, ["/p"])) == 1, "it was written"
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_resize_that_an_agent_did_not_get_to_write_is_no_such_change(
+    tmp_path: Path, hierarchy: Hierarchy
+) -> None:
+    world = World(hierarchy)
+    first = agent_on(world, tmp_path, hierarchy)
+    first.settle()
+    file, _ = FILES[hierarchy]
+    path = pod_group(world)
+    before = world.kernel.read(path, file)
+    first.want({"a": pod("a", request="cpu=700m memory=64Mi")})
+    first.settle()
+    world.journal = first.close()
+    planned = world.kernel.read(path, file)
+    world.kernel.write(path, file, before)
+    second = agent_on(world, tmp_path, hierarchy, cpu="700m")
+    second.settle()
+    assert (changed(second), world.kernel.read(path, file)) == ([], planned)
+    assert planned != before
 
 
 def test_many_changes_are_counted() -> None:
-    writes, journal = UnsettledWrites(), JournalState()
+    writes, journal = UnsettledWrites({}), JournalState()
     journal.add([Set(f"/p{at}", "pids.max", None, "9") for at in range(8)])
     rows = [Difference(f"/p{at}", "differs", "pids.max", "9", "max") for at in range(8)]
-    *named, more = writes.changed(rows, journal)
+    *named, more = writes.changed(rows, journal, {row.path for row in rows})
     assert (len(named), more) == (5, "another process changed 3 more values")

@@ -124,7 +124,7 @@ class CgroupExecutor:
         self._shrink = shrink
         self._observed: Observed | None = None
         self._changed: set[str] = set()
-        self._unsettled = UnsettledWrites()
+        self._unsettled = UnsettledWrites(self.journal.ledger.earlier)
         self._changes = CgroupChanges()
         self._files: set[str] = set()
 
@@ -244,7 +244,7 @@ class CgroupExecutor:
         rows = [
             row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
         ]
-        self.notes += self._unsettled.changed(rows, self.journal.ledger)
+        self.notes += self._unsettled.changed(rows, self.journal.ledger, seen)
         return self.order(rows, observed, foreign=frozenset(foreign))
 
     def order(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from qoslet.core.reconcile.drift import Difference
     from qoslet.core.reconcile.journal import JournalState, Key
@@ -17,9 +17,11 @@ _NOTED = 5
 
 class UnsettledWrites:
     """The files whose last write is in the journal and has not succeeded: it was not reached, failed,
-    or is pending. All other values of the journal were in the kernel."""
+    or is pending. All other values of the journal were in the kernel, but for the last one of a file
+    with ``earlier`` values: the agent before may have ended or failed between journal and kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Mapping[Key, tuple[str, ...]]) -> None:
+        self._earlier = dict(earlier)
         self._keys: set[Key] = set()
         self._replaced: set[str] = set()
         self._written_since: set[Key] = set()
@@ -37,6 +39,7 @@ class UnsettledWrites:
             key = (one.step.path, one.step.file)
             if one.error is None and not one.pending:
                 self._keys.discard(key)
+                self._earlier.pop(key, None)
                 if one.step.kind == "set" and one.step.path in self._replaced:
                     self._written_since.add(key)
 
@@ -45,10 +48,13 @@ class UnsettledWrites:
         self._replaced.add(path)
         self._written_since = {key for key in self._written_since if key[0] != path}
 
-    def changed(self, rows: Sequence[Difference], journal: JournalState) -> list[str]:
-        """A line for each value that another process changed. A new plan, an override and a limit
-        that is lowered in parts want another value than the last."""
+    def changed(
+        self, rows: Sequence[Difference], journal: JournalState, compared: Collection[str]
+    ) -> list[str]:
+        """A line for each value that another process changed in the cgroups that were ``compared``. A
+        new plan, an override and a limit that is lowered in parts want another value than the last."""
         found = [row for row in rows if self._is_changed(row, journal)]
+        self._keep_differing(rows, compared)
         lines = [
             f"{row.path}/{row.file}: another process changed {row.wanted!r} to {row.found!r};"
             " writing it again"
@@ -57,10 +63,20 @@ class UnsettledWrites:
         more = len(found) - _NOTED
         return [*lines, f"another process changed {more} more values"] if more > 0 else lines
 
+    def _keep_differing(self, rows: Sequence[Difference], compared: Collection[str]) -> None:
+        """The last value of a file without a difference has reached the kernel."""
+        if self._earlier:
+            differing = {(row.path, row.file) for row in rows}
+            for key in [one for one in self._earlier if one[0] in compared]:
+                if key not in differing:
+                    del self._earlier[key]
+
     def _is_changed(self, row: Difference, journal: JournalState) -> bool:
         key = (row.path, row.file)
         stale = row.path in self._replaced and key not in self._written_since
         if row.verdict != "differs" or key in self._keys or stale:
+            return False
+        if row.found in self._earlier.get(key, ()):
             return False
         known = journal.files.get(key)
         return known is not None and known[1] == row.wanted
