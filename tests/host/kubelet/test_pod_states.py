@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.node.command_line.parse import CommandLine
-from qoslet.host.kubelet.pod_states import was_assigned, was_resized
+from qoslet.host.kubelet.pod_states import has_ended, was_assigned, was_resized
 from qoslet.host.kubelet.processes import KubeletProcess
 
 
@@ -73,3 +73,21 @@ def test_cpus_were_assigned_when_their_file_was_written(
 def test_what_is_no_list_of_pods_says_nothing(tmp_path: Path) -> None:
     process = KubeletProcess(1, "kubelet", str(tmp_path), ())
     assert not was_resized(process, CommandLine(), b"[]")
+
+
+@pytest.mark.parametrize(
+    ("phase", "age", "ended"),
+    [
+        ("Failed", 26, True),  # seen beside a real kubelet: burstable still counted the pod
+        ("Succeeded", 70, True),
+        ("Failed", 90, False),
+        ("Failed", -60, False),
+        ("Running", 5, False),  # a container ended, and is started again
+    ],
+)
+def test_a_pod_that_is_still_named_ended(phase: str, age: float, ended: bool) -> None:
+    at = datetime.fromtimestamp(time.time() - age, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    statuses = [{"name": "a", "state": {"terminated": {"exitCode": 137, "finishedAt": at}}}]
+    items = [{"status": {"phase": phase, "containerStatuses": statuses}}, {}]
+    assert has_ended(json.dumps({"items": items}).encode()) is ended
+    assert has_ended(b'{"items": 1}') is False

@@ -27,7 +27,7 @@ from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
 from qoslet.host.kubelet.client import Credentials as Credentials
 from qoslet.host.kubelet.configuration import Configuration, configuration
-from qoslet.host.kubelet.pod_states import root_directory, was_assigned, was_resized
+from qoslet.host.kubelet.pod_states import has_ended, root_directory, was_assigned, was_resized
 from qoslet.host.kubelet.ports import read_only_port, secure_port
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import (
@@ -133,7 +133,7 @@ def find_node(options: KubeletOptions) -> FoundNode:
     )
     named = {one.uid for one in listed}
     has_changed = bool(named and runtime.uids - named) or (
-        pods is not None and was_resized(process, read.command, pods[1])
+        pods is not None and (has_ended(pods[1]) or was_resized(process, read.command, pods[1]))
     )
     age = age_seconds(process)
     is_new = age is not None and age < QOS_UPDATE_SECONDS

@@ -2,7 +2,7 @@
 after its start.
 
 Source: kubelet pod_workers.go SyncTerminatingPod; kuberuntime killPodWithSyncResult; kubelet.go
-SyncTerminatedPod, which updates QoS cgroups after it removed that of the pod; cm
+SyncTerminatedPod, which removes the cgroup of the pod and leaves the QoS cgroups; cm
 qos_container_manager_linux.go UpdateCgroups, which counts active pods, and setHugePagesUnbounded, which
 takes away the limits of kubepods that a start has written; kubelet.go SyncPod, which ends a pod that runs
 without its cgroup; cm/cpumanager cpu_manager.go reconcileState. Some seconds after the kubelet answers: Start

@@ -1,4 +1,4 @@
-"""Whether a kubelet resized a pod in place, or assigned CPUs, a short while ago.
+"""Whether a kubelet resized a pod in place or assigned CPUs, or a pod ended, a short while ago.
 
 It writes what it allocated and actuated to files in its root directory. Source: kubelet
 status_manager.go and allocation/allocation_manager.go (``*_pods_state``), since 1.27;
@@ -32,8 +32,13 @@ class _Running(Struct):
     startedAt: datetime | None = None  # noqa: N815
 
 
+class _Exit(Struct):
+    finishedAt: datetime | None = None  # noqa: N815
+
+
 class _State(Struct):
     running: _Running | None = None
+    terminated: _Exit | None = None
 
 
 class _Container(Struct):
@@ -41,6 +46,7 @@ class _Container(Struct):
 
 
 class _Status(Struct):
+    phase: Any = None
     containerStatuses: list[_Container] | None = None  # noqa: N815
     initContainerStatuses: list[_Container] | None = None  # noqa: N815
 
@@ -70,6 +76,18 @@ def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> b
     if any(_was_changed(one) for one in listed):
         return True
     return all(abs(written - at) > _NEAR_SECONDS for at in _starts(listed))
+
+
+def has_ended(pods: bytes) -> bool:
+    """Whether a pod that its kubelet still names ended within ``RECENT_SECONDS``. A pod's end does not
+    update QoS cgroups. Source: kubelet.go SyncTerminatedPod."""
+    ended = [
+        one
+        for one in _listed(pods)
+        if one.status is not None and one.status.phase in ("Succeeded", "Failed")
+    ]
+    now = time.time()
+    return any(0.0 <= now - at < RECENT_SECONDS for at in _ends(ended))
 
 
 def root_directory(command: CommandLine) -> str:
@@ -105,19 +123,25 @@ def _was_changed(pod: _Pod) -> bool:
     return isinstance(generation, int) and generation > 1
 
 
-def _starts(pods: list[_Pod]) -> list[float]:
-    """When the containers of pods started, in seconds since the epoch."""
-    containers = [
-        one
+def _states(pods: list[_Pod]) -> list[_State]:
+    """What the containers of pods do."""
+    return [
+        one.state
         for pod in pods
         if pod.status is not None
         for some in (pod.status.containerStatuses, pod.status.initContainerStatuses)
         for one in some or ()
-    ]
-    return [
-        one.state.running.startedAt.timestamp()
-        for one in containers
         if one.state is not None
-        and one.state.running is not None
-        and one.state.running.startedAt is not None
     ]
+
+
+def _starts(pods: list[_Pod]) -> list[float]:
+    """When the containers of pods started, in seconds since the epoch."""
+    rows = [one.running for one in _states(pods)]
+    return [one.startedAt.timestamp() for one in rows if one is not None and one.startedAt]
+
+
+def _ends(pods: list[_Pod]) -> list[float]:
+    """When the containers of pods ended, in seconds since the epoch."""
+    rows = [one.terminated for one in _states(pods)]
+    return [one.finishedAt.timestamp() for one in rows if one is not None and one.finishedAt]
