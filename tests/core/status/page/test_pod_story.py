@@ -38,7 +38,7 @@ def test_what_was_there_at_the_first_look_did_not_start() -> None:
 
 
 def test_what_ended_before_or_was_not_seen_is_not_told() -> None:
-    seen = replace(PLAN.pods[0].pod, phase="Failed", reason="Evicted")
+    seen = replace(PLAN.pods[0].pod, phase="Failed", reason="Evicted", message=" low \n")
     stories = PodStories()
     stories.end([replace(seen, uid="earlier")], 1, 1001.0)
     stories.look(view(2, POD, APP), 1002.0)
@@ -46,7 +46,7 @@ def test_what_ended_before_or_was_not_seen_is_not_told() -> None:
         stories.end([replace(seen, uid="earlier"), seen, replace(seen, name="x")], at, 1000.0 + at)
     (event,) = stories.of(seen.key)
     assert (event.kind, event.at, event.severity) == ("ended", 3, "error")
-    assert event.text == "failed: Evicted"
+    assert event.text == "failed: Evicted: low"
     assert stories.pods() == {seen.key}
 
 

@@ -92,7 +92,7 @@ class PodStories:
         for pod in pods:
             if pod.uid not in known and pod.key in shown:
                 word = (pod.phase or "").lower()
-                text = ": ".join(filter(None, (word, pod.reason, pod.message)))
+                text = ": ".join(filter(None, (word, pod.reason, pod.message.strip())))
                 severity: Severity = "error" if pod.phase == "Failed" else "info"
                 self.add(pod.key, StoryEvent("ended", at, wall, at, "", 0.0, None, text, severity))
 
