@@ -57,9 +57,13 @@ def _check(result: int) -> int:
 
 
 def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
-    """Mount, or change a mount, as ``flags`` say."""
+    """Mount, or change a mount, as ``flags`` say. The OSError names the file system and the target."""
     names = [os.fsencode(text) or None for text in (source, target, kind, data)]
-    _check(library().mount(names[0], names[1], names[2], flags, names[3]))
+    try:
+        _check(library().mount(names[0], names[1], names[2], flags, names[3]))
+    except OSError as error:
+        what = f"cannot mount {kind}: {error.strerror}" if kind else error.strerror
+        raise OSError(error.errno, what, target) from None
 
 
 def unmount(target: str, flags: int = 0) -> None:
