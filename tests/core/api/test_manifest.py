@@ -237,6 +237,9 @@ RESIZED = {
 }
 
 
+ASKED = {"cpu": "100m"}
+
+
 def test_spec_decides_unless_what_is_allocated_is_asked_for() -> None:
     document = pod("web", container(**asks({"cpu": "1"}, {"cpu": "1"})), status=RESIZED)
     (wanted,) = pods_of(document)
@@ -247,30 +250,39 @@ def test_spec_decides_unless_what_is_allocated_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "meta", "has_actual"),
+    ("more", "meta", "allocated", "has_actual"),
     [
-        ({"observedGeneration": 2}, {}, False),
-        ({"observedGeneration": 1}, {}, True),
-        ({}, {}, True),
+        ({"observedGeneration": 2}, {}, ASKED, False),
+        ({"observedGeneration": 2}, {}, {}, False),
+        ({"observedGeneration": 2}, {}, {"cpu": "300m"}, True),
+        ({"observedGeneration": 1}, {}, ASKED, True),
+        ({}, {}, ASKED, True),
         (
             {
                 "observedGeneration": 2,
                 "conditions": [{"type": "PodResizePending", "status": "True"}],
             },
             {},
+            ASKED,
             True,
         ),
-        ({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]}, {}, False),
-        ({}, {"annotations": {"kubernetes.io/config.source": "file"}}, False),
+        (
+            {"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]},
+            {},
+            ASKED,
+            False,
+        ),
+        ({}, {"annotations": {"kubernetes.io/config.source": "file"}}, {"cpu": "300m"}, False),
     ],
 )
 def test_a_status_has_actual_resources_only_where_a_resize_may_be_on_its_way(
-    more: dict[str, Any], meta: dict[str, Any], has_actual: bool
+    more: dict[str, Any], meta: dict[str, Any], allocated: dict[str, str], has_actual: bool
 ) -> None:
     """As a kubelet 1.36.2 tells after another process wrote cpu.shares or cpu.weight of the pod, and a
-    runtime after another client updated a container."""
+    runtime after another client updated a container; and after its start, before it tries a resize again
+    that was deferred."""
     status = {
-        **RESIZED,
+        "containerStatuses": [{**RESIZED["containerStatuses"][0], "allocatedResources": allocated}],
         "resources": {"requests": {"cpu": "247m"}, "limits": {"cpu": "900m"}},
         **more,
     }

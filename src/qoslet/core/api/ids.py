@@ -6,11 +6,20 @@ path is built from them.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
 
 from qoslet.core.api.annotations import is_static
 from qoslet.core.api.container_resources import FieldFault
-from qoslet.core.api.schema import ContainerStatusShape, Metadata, PodStatusShape, shown
+from qoslet.core.api.schema import (
+    ContainerStatusShape,
+    Metadata,
+    PodSpecShape,
+    PodStatusShape,
+    shown,
+)
 
 UID_NAMESPACE = "59097973-9a69-57c5-aa1b-ae312efd0fa4"
 """Generated UIDs are the UUIDv5 of ``NAMESPACE/NAME`` in this one (UUIDv5 of DNS name qoslet)."""
@@ -110,11 +119,40 @@ def container_states(status: PodStatusShape, faults: list[FieldFault]) -> Contai
     return found
 
 
-def may_be_resized(meta: Metadata, annotations: dict[str, str], status: PodStatusShape) -> bool:
+def may_be_resized(
+    meta: Metadata, annotations: dict[str, str], spec: PodSpecShape, status: PodStatusShape
+) -> bool:
     """Whether the pod may have other resources than its spec asks for. Where no resize is on its way a
     status has what another process wrote: kubelet_pods.go generateAPIPodStatus reads the pod's cgroup,
-    and asks the runtime for those of containers. Releases before 1.34 do not tell."""
+    and asks the runtime for those of containers. Releases before 1.34 do not tell. A kubelet that has just
+    started has no condition of a resize yet, but tells what it allocated."""
     if is_static(annotations):
         return False
     seen = status.observed_generation
-    return seen is None or seen != meta.generation or b'"PodResize' in bytes(status.conditions)
+    if seen is None or seen != meta.generation or b'"PodResize' in bytes(status.conditions):
+        return True
+    return seen != 1 and _allocates_others(spec, status)
+
+
+def _allocates_others(spec: PodSpecShape, status: PodStatusShape) -> bool:
+    """Whether a container asks for other CPU or memory than its kubelet has allocated."""
+    granted = {
+        one.name: _amounts(one.allocated_resources)
+        for _, statuses in status_lists(status)
+        for one in statuses or ()
+    }
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        grant, asked = granted.get(container.name) or {}, _amounts(container.resources, "requests")
+        if any(grant.get(name, text) != text for name, text in asked.items()):
+            return True
+    return False
+
+
+def _amounts(raw: Raw, key: str = "") -> dict[str, Any]:
+    """Amounts by resource, as the API server wrote them; none where there are none to be read."""
+    try:
+        found: Any = msgspec.json.decode(raw) if bytes(raw) else {}
+        amounts: Any = found.get(key) if key else found
+        return {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
+    except (msgspec.DecodeError, AttributeError, TypeError):
+        return {}

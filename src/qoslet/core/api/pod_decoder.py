@@ -118,7 +118,8 @@ class PodReader:
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, found)
-        actual = status if self._allocated and may_be_resized(meta, annotations, status) else None
+        resized = self._allocated and may_be_resized(meta, annotations, spec, status)
+        actual = status if resized else None
         containers = self._containers(spec, status, actual, found)
         level = self._pod_level(spec, actual, containers, found)
         overhead = self._overhead(spec, found)
