@@ -20,7 +20,7 @@ PROTO := src/qoslet/host/cri/pb/cri.proto src/qoslet/host/nri/pb/nri.proto
 CODE := src bench docs tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live can-write test-vm test-vm-full test-web vm-run vm-shell zoo bench bench-fleet bench-peers fmt lint docs proto changelog lock clean
+.PHONY: help run test live can-write test-vm test-vm-full test-web test-image vm-run vm-shell zoo bench bench-fleet bench-peers fmt lint docs proto changelog lock clean
 
 help: ## This list
 	@printf 'qoslet: make TARGET\n\n'
@@ -63,6 +63,9 @@ zoo: $(VENV)/run.stamp ## Loads under the guard on Linux 6.12 and newest; writes
 
 test-web: $(VENV)/web.stamp ## The web page in a real Chromium (apt-get install chromium): errors, axe, keyboard, figures
 	@$(BIN)/python -m pytest -m web tests/web $(ARGS)
+
+test-image: $(VENV)/dev.stamp ## The image of deploy/Dockerfile, built and run as the DaemonSet does (root; apt-get install buildah runc)
+	@$(BIN)/python -m pytest -m image tests/deploy/test_image.py $(ARGS)
 
 bench: $(VENV)/bench.stamp ## Measure every figure beside its floor, in the same run
 	@$(VENV)/bench/bin/python -m bench.run $(ARGS)
