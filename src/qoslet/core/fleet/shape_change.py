@@ -160,7 +160,8 @@ class ShapeChanges(dict[int, ShapeChange]):
             for side, template in zip(self._sides, templates, strict=True)
         )
         # names and values decide about no pair
-        key = *[one.qos for one in templates], pod.os, len(pod.containers)
+        counts = len(pod.containers), len(left), len(right)
+        key = *[one.qos for one in templates], pod.os, counts
         places = self._alike.get(key)
         if places is None:
             places = self._alike[key] = self._places(left, right, pod, templates)
