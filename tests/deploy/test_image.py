@@ -164,8 +164,8 @@ def container(image: tuple[Path, dict[str, Any]], tmp_path: Path) -> Iterator[Co
 
 
 def test_it_plans_as_its_own_user_without_a_right(container: Container) -> None:
-    args = ["plan", "/work/examples", "--node", "/work/docs/n1.yaml", "-o", "json"]
-    assert container.begin(args, {"/work": str(REPO)}).wait(PATIENCE) == 0
+    args = ["plan", "/given/examples", "--node", "/given/docs/n1.yaml", "-o", "json"]
+    assert container.begin(args, {"/given": str(REPO)}).wait(PATIENCE) == 0
     assert json.loads(container.log.read_text())["kind"] == "Plan"
     assert container.config["User"] == "65532:65532"
     assert container.begin(["--version"], {}).wait(PATIENCE) == 0
