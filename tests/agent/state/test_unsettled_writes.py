@@ -100,7 +100,7 @@ def test_what_a_cgroup_that_was_made_anew_begins_with_is_no_such_change() -> Non
     writes.settle([Outcome(high), Outcome(pids)])
     row = Difference("/p", "differs", "pids.max", "max", "4655")
     assert len(writes.changed([row], journal, ["/p"])) == 1
-    writes.forget("/p")
+    writes.forget("/p", journal)
     begun = [Step("create", "/p"), high]
     writes.begin(begun, journal)
     writes.settle([Outcome(one) for one in begun])

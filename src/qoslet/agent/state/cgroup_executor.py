@@ -167,13 +167,13 @@ class CgroupExecutor:
             deleted = "cgroup was deleted by another process"
             what = "systemd ended the scope" if path.endswith(".scope") else deleted
             self.notes.append(f"{path}: {what}; recreating it")
-            self._unsettled.forget(path)
+            self._unsettled.forget(path, self.journal.ledger)
         elif change == "recreated" and seen is not None:
             self.notes.append(
                 f"{path}: cgroup was recreated by another process; rewriting its values"
             )
             self._adopt_replaced(path, seen.identity)
-            self._unsettled.forget(path)
+            self._unsettled.forget(path, self.journal.ledger)
         return seen
 
     def is_unchanged(self, path: str) -> bool:

@@ -17,36 +17,29 @@ _NOTED = 5
 
 class UnsettledWrites:
     """The files whose last write is in the journal and has not succeeded: it was not reached, failed,
-    or is pending. All other values of the journal were in the kernel, but for the last one of a file
+    is pending, or was made in a cgroup that another process has ended. All other values of the journal were in the kernel, but for the last one of a file
     with ``earlier`` values: the agent before may have ended or failed between journal and kernel."""
 
     def __init__(self, earlier: Mapping[Key, tuple[str, ...]]) -> None:
         self._earlier = dict(earlier)
         self._keys: set[Key] = set()
-        self._replaced: set[str] = set()
-        self._written_since: set[Key] = set()
 
     def begin(self, steps: Sequence[Step], journal: JournalState) -> None:
         """These are about to be written; what the journal no longer has is forgotten."""
         self._keys &= journal.files.keys()
-        self._replaced &= journal.cgroups.keys()
-        self._written_since &= journal.files.keys()
         self._keys.update((step.path, step.file) for step in steps if step.kind == "set")
 
     def settle(self, outcomes: Sequence[Outcome]) -> None:
         """What came of them."""
         for one in outcomes:
-            key = (one.step.path, one.step.file)
             if one.error is None and not one.pending:
+                key = (one.step.path, one.step.file)
                 self._keys.discard(key)
                 self._earlier.pop(key, None)
-                if one.step.kind == "set" and one.step.path in self._replaced:
-                    self._written_since.add(key)
 
-    def forget(self, path: str) -> None:
+    def forget(self, path: str, journal: JournalState) -> None:
         """Another process has ended this cgroup: nothing of the journal is in what stands there next."""
-        self._replaced.add(path)
-        self._written_since = {key for key in self._written_since if key[0] != path}
+        self._keys.update((path, file) for file in journal.names.get(path, ()))
 
     def changed(
         self, rows: Sequence[Difference], journal: JournalState, compared: Collection[str]
@@ -73,8 +66,7 @@ class UnsettledWrites:
 
     def _is_changed(self, row: Difference, journal: JournalState) -> bool:
         key = (row.path, row.file)
-        stale = row.path in self._replaced and key not in self._written_since
-        if row.verdict != "differs" or key in self._keys or stale:
+        if row.verdict != "differs" or key in self._keys:
             return False
         if row.found in self._earlier.get(key, ()):
             return False
