@@ -6,13 +6,11 @@ path is built from them.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from qoslet.core.api.annotations import is_static
-from qoslet.core.api.container_resources import FieldFault
+from qoslet.core.api.container_resources import FieldFault, ResourceDecoder
+from qoslet.core.api.pod import NO_RESOURCES
 from qoslet.core.api.schema import (
     ContainerStatusShape,
     Metadata,
@@ -120,7 +118,11 @@ def container_states(status: PodStatusShape, faults: list[FieldFault]) -> Contai
 
 
 def may_be_resized(
-    meta: Metadata, annotations: dict[str, str], spec: PodSpecShape, status: PodStatusShape
+    meta: Metadata,
+    annotations: dict[str, str],
+    spec: PodSpecShape,
+    status: PodStatusShape,
+    decoder: ResourceDecoder,
 ) -> bool:
     """Whether the pod may have other resources than its spec asks for. Where no resize is on its way a
     status has what another process wrote: kubelet_pods.go generateAPIPodStatus reads the pod's cgroup,
@@ -131,28 +133,20 @@ def may_be_resized(
     seen = status.observed_generation
     if seen is None or seen != meta.generation or b'"PodResize' in bytes(status.conditions):
         return True
-    return seen != 1 and _allocates_others(spec, status)
+    return seen != 1 and _allocates_others(spec, status, decoder)
 
 
-def _allocates_others(spec: PodSpecShape, status: PodStatusShape) -> bool:
+def _allocates_others(spec: PodSpecShape, status: PodStatusShape, decoder: ResourceDecoder) -> bool:
     """Whether a container asks for other CPU or memory than its kubelet has allocated."""
     granted = {
-        one.name: _amounts(one.allocated_resources)
+        one.name: decoder.amounts(one.allocated_resources).resources or NO_RESOURCES
         for _, statuses in status_lists(status)
         for one in statuses or ()
     }
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        grant, asked = granted.get(container.name) or {}, _amounts(container.resources, "requests")
-        if any(grant.get(name, text) != text for name, text in asked.items()):
-            return True
+        asked = decoder.container(container.resources).resources or NO_RESOURCES
+        grant = granted.get(container.name, NO_RESOURCES).requests
+        for name in ("cpu", "memory"):
+            if name in grant and name in asked.requests and grant[name] != asked.requests[name]:
+                return True
     return False
-
-
-def _amounts(raw: Raw, key: str = "") -> dict[str, Any]:
-    """Amounts by resource, as the API server wrote them; none where there are none to be read."""
-    try:
-        found: Any = msgspec.json.decode(raw) if bytes(raw) else {}
-        amounts: Any = found.get(key) if key else found
-        return {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
-    except (msgspec.DecodeError, AttributeError, TypeError):
-        return {}

@@ -118,7 +118,7 @@ class PodReader:
         namespace, name = self._names(meta, faults)
         annotations = (shape.metadata.annotations if shape.metadata else None) or {}
         uid, uid_from = _uid(meta, annotations, namespace, name, found)
-        resized = self._allocated and may_be_resized(meta, annotations, spec, status)
+        resized = self._allocated and may_be_resized(meta, annotations, spec, status, self._asked)
         actual = status if resized else None
         containers = self._containers(spec, status, actual, found)
         level = self._pod_level(spec, actual, containers, found)
