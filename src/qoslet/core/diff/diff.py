@@ -181,7 +181,7 @@ def deciding(pair: Pair) -> Pair:
     kept: set[str] = set()
     for file in left.keys() | right.keys():
         one, other = left.get(file), right.get(file)
-        if one != other and not (one and other and one.is_like(other)):
+        if not (one and other and one.is_like(other)):
             kept.update((file, *aspect_of(file).reads))
     same = before.oom_score_adj == after.oom_score_adj
     scores = (None, None) if same else (before.oom_score_adj, after.oom_score_adj)

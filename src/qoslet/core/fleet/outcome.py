@@ -218,13 +218,12 @@ class NodePlanner:
         claimed = dict.fromkeys(PROTECTING, 0)
         for (_, file), amount in totals.claims.items():
             claimed[file] += amount
-        memory = left.get("memory")
         return NodeOutcome(
             name,
             gravest({one.severity for one in problems}),
             totals.pods,
             self.node.profile.kubernetes,
-            self.node.hierarchy if self.node.os == "linux" else "windows",
+            self._hierarchy,
             capacity,
             left,
             schedulable,
@@ -233,11 +232,21 @@ class NodePlanner:
             totals.throttled,
             {file: amount for file, amount in claimed.items() if amount},
             self.held(upper),
-            None if memory is None else memory - totals.requests.get("memory", 0),
-            None if memory is None else memory - totals.memory_limits,
+            *self._margins(totals),
             unlimited,
             tuple(problems),
         )
+
+    @property
+    def _hierarchy(self) -> str:
+        return self.node.hierarchy if self.node.os == "linux" else "windows"
+
+    def _margins(self, totals: NodeTotals) -> tuple[int | None, int | None]:
+        """Bytes of memory that are left at the requests and at the limits of the pods."""
+        memory = self._amounts[1].get("memory")
+        if memory is None:
+            return None, None
+        return memory - totals.requests.get("memory", 0), memory - totals.memory_limits
 
     def held(self, upper: Sequence[Cgroup]) -> Amounts:
         """What kubepods has of each protecting file, bytes."""
@@ -252,19 +261,19 @@ class NodePlanner:
         """The numbers of a node with the totals of ``first`` on another side, and rows of these
         severities."""
         capacity, left, schedulable, whole = self._amounts
-        memory = left.get("memory")
+        at_requests, at_limits = self._margins(totals)
         return replace(
             first,
             state=gravest(found),
             kubernetes=self.node.profile.kubernetes,
-            hierarchy=self.node.hierarchy if self.node.os == "linux" else "windows",
+            hierarchy=self._hierarchy,
             capacity=capacity,
             allocatable=left,
             schedulable=schedulable,
             enforced=whole,
             held=held,
-            at_requests=None if memory is None else memory - totals.requests.get("memory", 0),
-            at_limits=None if memory is None else memory - totals.memory_limits,
+            at_requests=at_requests,
+            at_limits=at_limits,
             problems=(),
             problem_count=len(found),
         )
