@@ -276,7 +276,7 @@ class Bus:
 
         self.calls += 1
         try:
-            answer = await asyncio.wait_for(self._answer(bus, message), CALL_SECONDS)
+            answer = await self._answer(bus, message)
         except TimeoutError:
             raise BusReply("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
         except (EOFError, OSError) as error:
@@ -288,11 +288,11 @@ class Bus:
         return list(answer.body)
 
     async def _answer(self, bus: MessageBus, message: Message) -> Message:
-        """What comes back. Raises TimeoutError where it was asked to end meanwhile."""
-        call = asyncio.ensure_future(bus.call(message))
+        """What comes back. Raises TimeoutError where nothing does, or it was asked to end meanwhile."""
+        call, end = asyncio.ensure_future(bus.call(message)), self._loop.time() + CALL_SECONDS
         try:
             while not (await asyncio.wait({call}, timeout=_IDLE_SECONDS))[0]:
-                if self.interrupts() != self._interrupted:
+                if self.interrupts() != self._interrupted or self._loop.time() >= end:
                     raise TimeoutError
             return call.result()
         finally:
