@@ -40,12 +40,10 @@ class StoppedSandboxes:
         if self._clock() < due:
             return
         try:
-            for request in (
-                pb.StopPodSandboxRequest(pod_sandbox_id=box.id),
-                pb.RemovePodSandboxRequest(pod_sandbox_id=box.id),
-            ):
-                method = request.DESCRIPTOR.name.removesuffix("Request")
-                await calls(method, request, pb.Empty, WORK_SECONDS)
+            stop = pb.StopPodSandboxRequest(pod_sandbox_id=box.id)
+            await calls("StopPodSandbox", stop, pb.Empty, WORK_SECONDS)
+            remove = pb.RemovePodSandboxRequest(pod_sandbox_id=box.id)
+            await calls("RemovePodSandbox", remove, pb.Empty, WORK_SECONDS)
         except Away:
             raise
         except CallFailed as error:
