@@ -39,8 +39,7 @@ def test_a_start_that_was_given_up_with_its_agent_is_made_again(hand: Hand, tmp_
     assert first not in hand.server.containers
     assert again.state("app").restarts == 0
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_a_start_that_goes_on_without_its_agent_is_not_asked_for_again(
@@ -62,8 +61,7 @@ def test_a_start_that_goes_on_without_its_agent_is_not_asked_for_again(
     del hand.server.always["RemoveContainer"]
     hand.server.held = ""
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_what_ended_unrecorded_does_not_run_twice(hand: Hand, tmp_path: Path) -> None:
@@ -80,8 +78,7 @@ def test_what_ended_unrecorded_does_not_run_twice(hand: Hand, tmp_path: Path) ->
     assert not again.state("app").running
     assert _starts(hand) == 2
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_a_container_whose_state_the_runtime_lost_is_removed_before_the_next(hand: Hand) -> None:
@@ -123,5 +120,4 @@ def test_records_that_were_removed_are_written_again(hand: Hand, tmp_path: Path)
     hand.runtime.close()
     again = Hand(hand.server, tmp_path)
     assert again.state("app").exit_code == 3
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime

@@ -34,5 +34,4 @@ def test_a_sandbox_that_was_moved_out_of_its_pods_cgroup_ends_no_adopted_pod(
     assert hand.server.id("app") == id
     assert again.state("app").restarts == 0
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime

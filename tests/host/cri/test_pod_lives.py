@@ -149,8 +149,7 @@ def test_pods_are_recognised_by_the_next_one(hand: Hand, tmp_path: Path) -> None
     hand.server.exit("app", 5)
     again.until(lambda: again.state("app").restarts == 1)
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_a_sandbox_with_the_labels_of_0_1_0_is_adopted(hand: Hand, tmp_path: Path) -> None:
@@ -171,8 +170,7 @@ def test_a_sandbox_with_the_labels_of_0_1_0_is_adopted(hand: Hand, tmp_path: Pat
     again.running("app")
     assert server.id("app") == id
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_nothing_is_begun_before_the_runtime_told_what_it_has(hand: Hand, tmp_path: Path) -> None:
@@ -196,8 +194,7 @@ def test_nothing_is_begun_before_the_runtime_told_what_it_has(hand: Hand, tmp_pa
     assert [method for method, _ in server.asked].count("RunPodSandbox") == 1
     again.runtime.remove_pod("other")
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_what_is_met_with_other_containers_is_ended(hand: Hand, tmp_path: Path) -> None:
@@ -221,8 +218,7 @@ def test_what_is_met_with_other_containers_is_ended(hand: Hand, tmp_path: Path) 
     again.running("app")
     assert server.configs[server.id("app")].image.image == "sha256:localhost/app:2"
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_what_is_forgotten_is_told_no_more(hand: Hand) -> None:
@@ -248,8 +244,7 @@ def test_an_end_while_nobody_looked_is_seen(hand: Hand, tmp_path: Path) -> None:
     again.until(lambda: again.state("app").restarts == 1)
     assert again.state("app").exit_code == 5
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(hand.server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:

@@ -66,8 +66,7 @@ def test_another_agent_removes_it_and_starts_nothing(hand: Hand, tmp_path: Path)
     again.until(lambda: not server.boxes)
     assert count(server, "StartContainer") == 1
     assert not again.runtime.list_pods()
-    again.runtime.close()
-    hand.runtime = Hand(server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_a_stopped_sandbox_in_which_a_container_runs_is_adopted(hand: Hand, tmp_path: Path) -> None:
@@ -82,8 +81,7 @@ def test_a_stopped_sandbox_in_which_a_container_runs_is_adopted(hand: Hand, tmp_
     again.until(lambda: any("adopting it" in line for line in again.runtime.notes))
     again.running("app")
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(server, tmp_path).runtime
+    hand.runtime = again.runtime
 
 
 def test_its_pod_starts_where_it_is_wanted(hand: Hand, tmp_path: Path) -> None:
@@ -97,5 +95,4 @@ def test_its_pod_starts_where_it_is_wanted(hand: Hand, tmp_path: Path) -> None:
     again.running("app")
     again.until(lambda: len(server.boxes) == 1)
     again.ends()
-    again.runtime.close()
-    hand.runtime = Hand(server, tmp_path).runtime
+    hand.runtime = again.runtime
