@@ -47,6 +47,12 @@ def test_whatever_is_read_there_is_a_verdict(looks: list[MemorySample], room: in
             assert track.verdict.signals.describe()
 
 
+def test_who_has_no_memory_high_is_stalled_at_none() -> None:
+    """Whatever its counter says, as where the file cannot be read."""
+    looks = [replace(sample(2.0 * n), high=None, current=0, local={"high": n}) for n in range(4)]
+    assert after(*looks).verdict.state == "calm"
+
+
 @given(
     st.integers(1 << 20, 1 << 40),
     st.floats(0.05, 0.9),

@@ -228,7 +228,7 @@ def _unthrottled(
     """What one comparison says if the kernel holds nobody up. ``above``: usage was above memory.high in
     either sample; the kernel delays nobody otherwise."""
     now = track.samples[-1].at
-    if signs.current < signs.high * tuning.near_ratio:
+    if not is_near(track.samples[-1], tuning):
         return _Judgement("calm", "below memory.high", progress=True)
     asked = track.crossed_at is not None and now - track.crossed_at <= tuning.history_seconds
     # one reclaim of pages that cannot be taken may last longer than that
