@@ -64,7 +64,7 @@ _OCI: Final = tuple(
 _PROFILE: Final = ("golang-github-containers-common",)
 _CRI: Final = tuple(
     f"tests/live/cri/test_{name}.py"
-    for name in ("cri", "cri_agents", "cri_faults", "cri_files", "nri")
+    for name in ("cri", "cri_agents", "cri_faults", "cri_files", "nri", "other_clients")
 )
 _UPGRADE: Final = ("tests/live/adoption/test_upgrade.py",)
 _APART: Final = (*_AGENT, *_ALIKE, *_STRESS, *_ZOO, *_OCI, *_CRI, *_UPGRADE)
