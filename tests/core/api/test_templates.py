@@ -210,6 +210,16 @@ def test_finished_pods_and_those_of_other_nodes_are_left_out() -> None:
     assert [problem.severity for problem in result.problems] == ["info"] * 3
 
 
+def test_a_failed_pod_is_kept_until_its_containers_have_ended() -> None:
+    def status(state: str) -> dict[str, Any]:
+        one = {"name": "c", "containerID": f"containerd://{'a' * 64}", "state": {state: {}}}
+        return {"phase": "Failed", "reason": "DeadlineExceeded", "containerStatuses": [one]}
+
+    result = loaded(pod("a", status=status("running")), pod("b", status=status("terminated")))
+    assert [each.name for each in result.pods] == ["a"]
+    assert [each.name for each in result.ended] == ["b"]
+
+
 def owned(document: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
     owner = {"kind": kind, "name": name, "controller": True}
     meta = {**document["metadata"], "ownerReferences": [{"kind": "X"}, owner]}

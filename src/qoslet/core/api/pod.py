@@ -144,8 +144,11 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of its containers have, for good."""
-        return self.phase in ("Succeeded", "Failed")
+        """Whether all of its containers have, for good. A kubelet says Failed as soon as it ends a pod
+        (deadline, eviction), and counts it until its containers have ended: kubelet_pods.go isPodInactive."""
+        return self.phase in ("Succeeded", "Failed") and not any(
+            one.runs for one in self.containers
+        )
 
     def left_out(self, node_name: str | None) -> str:
         """Why it uses nothing of the node of that name (None: any node); empty where it does."""
