@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.state.folder import LOGS
@@ -21,8 +22,8 @@ def place_logs(folder: str, directory: str) -> str:
         return ""
     try:
         make_private(directory)
-        if not _is_ours(directory):
-            return f"logs stay in {folder}: {directory} belongs to another user"
+        if wrong := _not_ours(directory):
+            return f"logs stay in {folder}: {directory} {wrong}"
         if os.path.islink(target):
             os.unlink(target)
         shutil.rmtree(target, ignore_errors=True)
@@ -67,6 +68,10 @@ def _removed(directory: str) -> bool:
     return True
 
 
-def _is_ours(directory: str) -> bool:
+def _not_ours(directory: str) -> str:
+    """Who else may write in a directory; empty where nobody may."""
     facts = os.stat(directory, follow_symlinks=False)
-    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
+    if facts.st_uid != os.geteuid():
+        return f"belongs to user {facts.st_uid}"
+    mode = stat.S_IMODE(facts.st_mode)
+    return f"can be written by other users (mode {mode:04o})" if mode & 0o022 else ""
