@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 
+from qoslet.core.status.pod_events import container_events
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.host.cri.server import No
 from tests.host.cri.test_runtime import Hand, hand, server, spec_of
@@ -121,3 +122,21 @@ def test_records_that_were_removed_are_written_again(hand: Hand, tmp_path: Path)
     again = Hand(hand.server, tmp_path)
     assert again.state("app").exit_code == 3
     hand.runtime = again.runtime
+
+
+def test_a_start_that_the_runtime_refuses_is_told_of_by_its_container_alone(hand: Hand) -> None:
+    """The event of a container that could not start has the runtime's words; a note would say them twice."""
+    hand.server.always["StartContainer"] = No(grpc.StatusCode.UNKNOWN, "exec: no such file")
+    hand.server.held = "StartContainer"
+    hand.runtime.start(spec_of(NEVER), {})
+    hand.until(lambda: hand.state("app").starting)
+    # as containerd leaves it
+    refused = hand.server.containers[hand.server.id("app")]
+    refused.state, refused.exit_code, refused.reason = pb.CONTAINER_EXITED, 128, "StartError"
+    hand.server.held = ""
+    hand.until(lambda: hand.state("app").exit_code == 128)
+    state = hand.state("app")
+    (told,) = container_events("default/web", None, state)
+    assert (told.event, told.reason) == ("ContainerStartFailed", "StartError")
+    assert "exec: no such file" in told.line
+    assert not [line for line in hand.runtime.notes if "no such file" in line]

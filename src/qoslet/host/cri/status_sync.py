@@ -87,7 +87,6 @@ class StatusSync:
             pod.words[name] = error.message
             started = pod.times.get(name, ContainerTimes()).started
             pod.times[name] = ContainerTimes(started, time.time())
-            self._around.note(f"{pod.spec.key}/{name}: StartError: {error.message}")
             return
         launch = next(one for one in pod.spec.launches if one.name == name)
         hooked = has_post_start(launch)
