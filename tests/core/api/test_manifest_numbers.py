@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from qoslet.core.api.documents import json_documents
+from qoslet.core.api.documents import Document, json_documents, value_document
 from qoslet.core.api.manifest import Loaded, Options, pods_from
 from tests.core.api.test_manifest import (
     TEMPLATE,
@@ -96,3 +97,60 @@ def test_what_stands_before_broken_json_is_kept() -> None:
 def test_of_a_key_given_twice_the_last_wins_as_in_go() -> None:
     text = json.dumps(pod("a")).encode().replace(b'"name": "a"', b'"name": "x", "name": "a"')
     assert [each.name for each in read(text).pods] == ["a"]
+
+
+POD = (
+    '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},'
+    ' "spec": {"containers": [{"name": "app"%s}]%s}}'
+)
+
+
+def read_text(text: str) -> Loaded:
+    return pods_from(json_documents(text.encode(), "f.json"), Options())
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        (POD % ("", ', "containers": [{"name": "b"}]'), ["spec.containers"]),
+        (POD % (', "image": "x", "image" : "y"', ""), ["spec.containers[0].image"]),
+        (POD % (', "image": ":x", "command": ["\\":"]', ""), []),
+        (POD % (', "image": "x", "i\\u006dage": "y"', ""), ["spec.containers[0].image"]),
+        (POD % ("", ""), []),
+    ],
+)
+def test_each_key_that_an_object_has_twice_is_named(text: str, paths: list[str]) -> None:
+    found = read_text(text)
+    assert [row.where for row in found.problems] == [f"f.json: {path}" for path in paths]
+    assert all(row.severity == "warning" for row in found.problems)
+    assert [one.key for one in found.pods] == ["default/a"]
+
+
+def test_the_document_is_named_and_the_last_one_counts() -> None:
+    twice = POD % ("", ', "containers": [{"name": "late"}]')
+    found = read_text("\n".join((POD % ("", ""), twice.replace('"a"', '"b"'))))
+    assert [row.where for row in found.problems] == ["f.json: document 2: spec.containers"]
+    assert found.pods[1].containers[0].name == "late"
+
+
+def test_a_hostile_document_is_told_of_in_a_few_rows() -> None:
+    many = "".join(f', "\\u001b{number}": 1, "\\u001b{number}": 2' for number in range(1000))
+    found = read_text(POD % ("", many))
+    assert len(found.problems) == 5
+    assert all(row.where.isprintable() for row in found.problems)
+
+
+def test_the_output_for_a_whole_cluster_is_not_looked_at() -> None:
+    """It comes from an API server, which has no key twice; looking costs more than planning."""
+    items = ",".join(json.dumps(pod(f"p{number}")) for number in range(4000))
+    text = f'{{"apiVersion": "v1", "kind": "List", "items": [], "items": [{items}]}}'
+    found = read_text(text)
+    assert (len(found.pods), found.problems) == (4000, [])
+
+
+def test_a_text_in_a_document_is_none_of_its_keys() -> None:
+    applied = msgspec.json.encode(pod("old")).decode()
+    value = pod("a", metadata={"annotations": {"last-applied": applied}})
+    document = value_document(value, "f.yaml", 0)
+    assert isinstance(document, Document)
+    assert pods_from([document], Options()).problems == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from qoslet.core.api.documents import Spot, run_document
+from qoslet.core.api.documents import Document, Spot, run_document
 from qoslet.core.api.owners import Claim, Owners, Workload
 from qoslet.core.api.pod import Pod, PodSequence
 from qoslet.core.api.schema import Metadata
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from qoslet.core.api.config.objects import ConfigObject
     from qoslet.core.api.input.namesakes import Namesakes
     from qoslet.core.api.platform.runtime_class import RuntimeClass
+
+_LOOKED_AT = 256 * 1024
+"""Bytes of a file up to which keys that occur twice are looked for."""
 
 
 def claim_of(
@@ -62,6 +65,16 @@ class Loaded(PodSequence, Struct):
     runtime_classes: dict[str, RuntimeClass] = {}
     claims: dict[str, Claim] = {}
     ended: list[Pod] = []
+
+    def begin(self, document: Document) -> None:
+        """A document of the input, with what its text says twice: of a manifest, not of the output for
+        a whole cluster."""
+        self.files.add(document.file)
+        whole = document.data
+        if isinstance(whole, memoryview) and memoryview(whole.obj).nbytes <= _LOOKED_AT:
+            from qoslet.core.api.repeated_keys import repeated_keys
+
+            self.problems += repeated_keys(bytes(whole), document.where)
 
     def leave_out(self, pod: Pod, reason: str) -> None:
         """Take a pod that uses nothing of the node."""

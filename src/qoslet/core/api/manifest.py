@@ -110,7 +110,7 @@ class _Loader:
     def document(self, document: Document) -> None:
         """Read one document, or all items of a list."""
         envelope, spot = document.envelope, Spot(document)
-        self.loaded.files.add(document.file)
+        self.loaded.begin(document)
         kind = envelope.kind
         if not kind or not envelope.api_version:
             self._headless(document.data, spot, kind)
