@@ -76,6 +76,17 @@ def test_nobody_does_while_another_computes_beside_that(size: int, psi: bool) ->
     assert guarded(group, psi=psi).longest <= 2.5
 
 
+@pytest.mark.parametrize("size", [12, 23])
+@pytest.mark.parametrize("streams", [2, 4])
+def test_nobody_does_while_another_computes_beside_that_and_streams(
+    size: int, streams: int
+) -> None:
+    """PSI tells that a task waits all the time, whoever computes; the little that is freed is filled at once."""
+    pins = Task("pins", 4 * MIB, size * MIB)
+    others = (Task("computes"), *(Task("streams") for _ in range(streams)))
+    assert guarded(alone(92 - size, pins, *others)).longest <= 1.0
+
+
 @pytest.mark.parametrize("seed", [0, 5, 6, 10])
 @pytest.mark.parametrize("psi", [True, False])
 def test_nobody_does_while_another_writes_memory_high(seed: int, psi: bool) -> None:

@@ -308,13 +308,13 @@ def _waits_little(
 
 
 def _is_held_up(signs: StallSignals, progress: ReclaimProgress, tuning: StallTuning) -> bool:
-    """Of a cgroup far above memory.high, whether a task waits nearly all the time if PSI tells, nobody computes
+    """Of a cgroup far above memory.high, whether a task waits nearly all the time (without PSI: nobody computes)
     and reclaim takes little of what it scans: it does not keep up with what comes back, and the kernel
     delays everybody. Not so where swap moves or dirty pages are written: that takes its time."""
     in_vain = progress.stolen < progress.scanned * tuning.overage_stolen_ratio
     takes_time = max(progress.swapped, progress.cleaned) >= freed_enough(signs.high)
-    waits = progress.blocked or progress.waiting_ratio is None
-    return in_vain and waits and not takes_time and not computes(signs, tuning)
+    waits = progress.blocked if progress.waiting_ratio is not None else not computes(signs, tuning)
+    return in_vain and waits and not takes_time
 
 
 def _scans_in_vain(
