@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define LOADS 128
+#define LOADS 1024
 enum place { HIGH, MAX, ELSEWHERE, PLACES };
 
 struct seen {
