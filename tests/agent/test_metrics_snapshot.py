@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
+from qoslet.agent.snapshots import pods_meanwhile
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.quantity import parse
@@ -111,3 +112,22 @@ def test_a_recreated_cgroup_has_no_rate_and_begins_anew() -> None:
     bench.counters = {"usage_usec": 10_002_000}
     again = [one for one in bench.reconciler.metrics_snapshot().groups if one.exists]
     assert {one.cpu for one in again} == {1.0}
+
+
+def test_in_the_middle_of_a_sync_the_pods_are_told_without_a_look() -> None:
+    """What the sync is about to use must not change under it."""
+    bench = scraped("a", "b")
+    whole = bench.reconciler.snapshot()
+    turn = bench.reconciler.last_result
+    assert turn is not None
+    looks = len(bench.asked)
+    bench.clock.now += 12.5
+    told = pods_meanwhile(bench.reconciler.context, turn)
+    assert [(row.uid, row.phase, row.status) for row in told.pods] == [
+        (row.uid, row.phase, row.status) for row in whole.pods
+    ]
+    assert [one.pid for row in told.pods for one in row.containers] == [
+        one.pid for row in whole.pods for one in row.containers
+    ]
+    assert told.last_sync_seconds == bench.clock.now - turn.at
+    assert (whole.last_sync_seconds, told.groups, len(bench.asked)) == (None, (), looks)

@@ -12,6 +12,7 @@ ADDED: dict[tuple[str, str], str] = {
     ("PodStates", "memory.groups[].unknown"): "what cgroup v1 does not tell",
     ("Config", "fields[].sources"): "the entries of a value have several sources",
     ("Diff", "problems"): "warnings that only the second side has",
+    ("PodStates", "lastSyncSeconds"): "how old an answer from the middle of a sync is",
     ("PodStates", "items[].containersWanted"): "those that are not made yet count, too",
     ("PodStates", "items[].controller"): "what ps deployment/web is compared with",
     ("Plan", "node.assumed"): "what is assumed of a described machine",

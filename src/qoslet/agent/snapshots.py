@@ -167,6 +167,27 @@ class Snapshots:
         }
 
 
+def pods_meanwhile(context: SyncContext, turn: SyncResult) -> Snapshot:
+    """The pods as they are known in the middle of a sync that waits, after that of ``turn``. Nothing
+    is observed: what a sync is about to use must not change under it."""
+    edits = context.desired.rejected_edits if context.desired is not None else {}
+    workers = sorted(context.workers.values(), key=lambda worker: worker.sequence)
+    return Snapshot(
+        cycle=turn.cycle,
+        at=context.now,
+        cores=0.0,
+        memory=0,
+        groups=(),
+        problems=context.problems,
+        pending=turn.pending,
+        waiting=turn.waiting,
+        errors=turn.errors,
+        summary=turn.summary,
+        pods=tuple(one.status_row(context.now, edits.get(one.uid, "")) for one in workers),
+        last_sync_seconds=context.now - turn.at,
+    )
+
+
 def _placed(worker: PodWorker) -> list[Cgroup]:
     """The cgroups of a pod; those that its runtime created are where it says."""
     made = {one.name: one.cgroup for one in worker.container_states if one.cgroup}

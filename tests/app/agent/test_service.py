@@ -230,6 +230,23 @@ def test_a_sign_of_life_and_metrics_look_at_no_more_than_they_show(tmp_path: Pat
     assert seen == [("/healthz", ()), ("/metrics", ("metrics",)), ("/v1/pods", ("pods",))]
 
 
+def test_who_asks_for_pods_is_answered_in_the_middle_of_a_turn_that_waits(tmp_path: Path) -> None:
+    """No turn is over: the loop is said to be busy, and metrics are left out."""
+    questions = Questions(patience=0.2)
+    waits = replace(SNAPSHOT, last_sync_seconds=9.0)
+    answers: list[bytes] = []
+    with AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "systemd"), None):
+        asking = threading.Thread(target=lambda: answers.append(ask(str(tmp_path), "/v1/pods")))
+        asking.start()
+        while asking.is_alive():
+            questions.answer_meanwhile(lambda: waits)
+        for path in ("/healthz", "/metrics"):
+            with pytest.raises(CannotDo, match="busy"):
+                ask(str(tmp_path), path)
+    questions.close()
+    assert json.loads(answers[0])["lastSyncSeconds"] == 9.0
+
+
 def test_a_loop_that_hangs_is_told_to_who_asks(tmp_path: Path) -> None:
     questions = Questions(patience=0.01)
     with (

@@ -33,7 +33,7 @@ from qoslet.render.documents.agent.pods import pods_document
 from qoslet.render.documents.plan import encode
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
-from qoslet.render.text.pods import age, table
+from qoslet.render.text.pods import age, stale_line, table
 from tests.cli.fixtures import golden, run
 
 STATE = ContainerState("u1", "app", "/qoslet/a", True, pid=7, restarts=2, started_at=1000.5,
@@ -191,6 +191,15 @@ def test_the_table(wide: bool) -> None:
     assert isinstance(items, list)
     drawn = table(items, 1060.0, Terminal(), wide, spaces=True)
     golden("ps.wide.txt" if wide else "ps.txt", "\n".join(drawn) + "\n")
+
+
+def test_an_answer_from_the_middle_of_a_sync_says_how_old_it_is() -> None:
+    assert stale_line(document()["lastSyncSeconds"], Terminal()) == []
+    told = pods_document(replace(SNAPSHOT, last_sync_seconds=17.2), "/qoslet", "systemd")
+    jsonschema.validate(json.loads(encode(told)), json.loads(schema.text("podstates")))
+    assert stale_line(told["lastSyncSeconds"], Terminal()) == [
+        "the agent waits for systemd: its last sync ended 17s ago; usage is left out"
+    ]
 
 
 def test_ready_counts_no_init_container_that_ends() -> None:

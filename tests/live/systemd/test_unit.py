@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.systemd.slices import need_guest
 from tests.paths import REPO as ROOT
 
 pytestmark = pytest.mark.live
@@ -107,6 +108,31 @@ def unit() -> Iterator[Path]:
     (PLACE / UNIT.name).unlink()
     shutil.rmtree(ETC)
     systemctl("daemon-reload")
+
+
+def test_ps_answers_while_the_agent_waits_for_the_bus(unit: Path) -> None:
+    need_guest()
+    extra = PLACE / f"{UNIT.name}.d" / "test.conf"
+    extra.write_text(extra.read_text().replace("--keep", "--keep --cgroup-driver systemd"))
+    systemctl("daemon-reload")
+    systemctl("start", "qoslet")
+    until(lambda: bool(containers().get("web")))
+    process = containers()["web"]
+    systemctl("stop", "dbus.socket", "dbus.service")
+    try:
+        (unit / "second.yaml").write_text(POD.replace("web", "second").replace("00a", "00b"))
+        until(lambda: json.loads(qoslet("ps", "-o", "json").stdout)["lastSyncSeconds"] is not None)
+        assert containers()["web"] == process
+        told = qoslet("ps").stdout
+        assert "web " in told
+        assert "the agent waits for systemd: its last sync ended" in told
+    finally:
+        systemctl("start", "dbus.socket", "dbus.service")
+        # what does not come back to a new bus by itself
+        systemctl("try-restart", "systemd-logind")
+    until(lambda: bool(containers().get("second")))
+    assert containers()["web"] == process
+    assert json.loads(qoslet("ps", "-o", "json").stdout)["lastSyncSeconds"] is None
 
 
 def test_pods_outlive_whatever_happens_to_the_service(unit: Path) -> None:

@@ -38,6 +38,11 @@ class Questions:
         self.pods.answer(pods)
         self.metrics.answer(metrics)
 
+    def answer_meanwhile(self, pods: Callable[[], Snapshot]) -> None:
+        """Answer who asks for pods while the loop waits in the middle of a turn: it does not turn,
+        and counts nothing."""
+        self.pods.answer(pods)
+
     def close(self) -> None:
         """Nobody asks any more."""
         for queue in (self.pods, self.metrics, self.turn):

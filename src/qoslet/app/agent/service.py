@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from qoslet.agent.snapshots import pods_meanwhile
 from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
 from qoslet.core.api.schema import encode_json
 from qoslet.host.linux.output import OutputWriter
@@ -232,10 +234,18 @@ def _asked(parts: AgentRun) -> Iterator[Questions]:
         questions.close()
 
 
+def _answer_meanwhile(parts: AgentRun, questions: Questions) -> None:
+    """In the middle of a sync that waits, tell who asks what is known of the pods."""
+    reconciler = parts.reconciler
+    if (turn := reconciler.last_result) is not None:
+        questions.answer_meanwhile(lambda: pods_meanwhile(reconciler.context, turn))
+
+
 @contextmanager
 def answering(parts: AgentRun, watching: Surface) -> Iterator[Surface]:
     """The surface of a run that somebody watches."""
     with _asked(parts) as questions:
+        parts.clock.idle = partial(_answer_meanwhile, parts, questions)
         yield AnsweringSurface(watching, questions)
 
 
@@ -266,7 +276,12 @@ def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Itera
         if notifier.watchdog_seconds is not None:
             longest = parts.clock.longest or notifier.watchdog_seconds
             parts.clock.longest = min(longest, notifier.watchdog_seconds / 4)
-        parts.clock.idle = notifier.alive
+
+        def idle() -> None:
+            notifier.alive()
+            _answer_meanwhile(parts, questions)
+
+        parts.clock.idle = idle
         service = Service(
             log,
             notifier,

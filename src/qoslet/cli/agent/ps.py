@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     import time
 
-    from qoslet.render.text.pods import table
+    from qoslet.render.text.pods import stale_line, table
 
     if not items:
         emit_lines([f"no pods: {document.get('summary') or 'the agent has none'}"], screen(args))
@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     spaces = args.namespace is None and {item.get("namespace") for item in items} != {"default"}
     memory = document.get("memory")
     lines = table(items, time.time(), screen(args), args.output == "wide", spaces, memory)
+    lines += stale_line(document.get("lastSyncSeconds"), screen(args))
     emit_lines(lines, screen(args))
     return EXIT_OK
 

@@ -63,7 +63,9 @@ class Snapshot(Struct, frozen=True):
     ``memory`` its bytes, ``busy_seconds`` the CPU time that was used or stolen on all of it.
     ``differences`` were found, ``done`` steps worked, ``failed`` did not; ``pending`` are those
     that go on in the kernel, ``waiting`` the limits that usage holds above the plan, ``notes``
-    what others did to the tree, ``events`` what happened to pods. ``summary`` says it in one sentence."""
+    what others did to the tree, ``events`` what happened to pods. ``summary`` says it in one sentence.
+    ``last_sync_seconds``: so long ago the last sync ended, where the next one waits in its middle;
+    then there is nothing but the pods."""
 
     cycle: int
     at: float
@@ -84,6 +86,7 @@ class Snapshot(Struct, frozen=True):
     pods: tuple[PodRow, ...] = ()
     meters: Mapping[str, Meter] = {}
     memory_view: MemoryView = MemoryView()
+    last_sync_seconds: float | None = None
 
     @property
     def true(self) -> bool:

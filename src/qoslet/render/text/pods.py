@@ -88,6 +88,14 @@ def table(
     return lines
 
 
+def stale_line(seconds: object, terminal: Terminal) -> list[str]:
+    """That statuses are of the middle of a sync, ``lastSyncSeconds`` after the last one."""
+    if not isinstance(seconds, int | float):
+        return []
+    text = f"the agent waits for systemd: its last sync ended {age(seconds)} ago; usage is left out"
+    return [terminal.paint(text, "yellow")]
+
+
 def _memory(
     item: Mapping[str, object], memory: Mapping[str, object], terminal: Terminal
 ) -> Iterable[str]:

@@ -28,6 +28,7 @@ def pods_document(
         "workingDirectory": directory,
         "summary": snapshot.summary,
         "cycle": snapshot.cycle,
+        "lastSyncSeconds": _rounded(snapshot.last_sync_seconds),
         "items": [_pod(row) for row in snapshot.pods],
         "pending": list(snapshot.pending),
         "waiting": list(snapshot.waiting),
