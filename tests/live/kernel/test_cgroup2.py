@@ -57,6 +57,26 @@ def test_a_threaded_group_is_refused_with_the_remedy(v2: Bench) -> None:
         child.wait()
 
 
+def test_v2_threaded_groups_below_a_container_are_seen_and_removed(v2: Bench) -> None:
+    """Their processes are listed in the domain above only."""
+    done(v2, Step("create", f"{v2.root}/c"))
+    for name in ("c/t", "c/t/x"):
+        (point(v2) / name).mkdir()
+        (point(v2) / name / "cgroup.type").write_text("threaded")
+    child = subprocess.Popen(["sleep", "100"])
+    try:
+        (point(v2) / "c/cgroup.procs").write_text(str(child.pid))
+        (point(v2) / "c/t/x/cgroup.threads").write_text(str(child.pid))
+        seen = v2.observer.observe(v2.root).cgroups
+        pids = {path.removeprefix(v2.root): group.pids for path, group in seen.items()}
+        assert pids == {"": (), "/c": (child.pid,), "/c/t": (), "/c/t/x": ()}
+    finally:
+        child.kill()
+        child.wait()
+    v2.clear()
+    assert not point(v2).exists()
+
+
 @pytest.mark.parametrize(
     ("file", "allowed"), [("cgroup.max.descendants", 1), ("cgroup.max.depth", 1)]
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from errno import EOPNOTSUPP
 from stat import S_ISDIR
 from typing import NamedTuple
 
@@ -175,7 +176,7 @@ class CgroupObserver:
         if first is None:
             return None
         inode = os.stat(first).st_ino
-        pids = _text(first, "cgroup.procs")
+        pids = _processes(first)
         if pids is None:
             return None
         settings = self._settings(directories) if values else {}
@@ -185,7 +186,7 @@ class CgroupObserver:
             identity=inode,
             values=settings,
             missing=self._missing(directories),
-            pids=tuple(int(pid) for pid in pids.split()),
+            pids=pids,
             **usage,
         )
 
@@ -258,6 +259,21 @@ def _close(directories: Iterable[int | None]) -> None:
     for directory in directories:
         if directory is not None:
             os.close(directory)
+
+
+def _processes(directory: int) -> tuple[int, ...] | None:
+    """The processes of a cgroup; None where it has gone. The kernel lists those of a threaded cgroup in the
+    domain above it only."""
+    try:
+        descriptor = open_retrying("cgroup.procs", _FILE, directory)
+        try:
+            return tuple(map(int, read_file(descriptor).split()))
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
+        return () if error.errno == EOPNOTSUPP else None
 
 
 def _text(directory: int, file: str) -> str | None:
