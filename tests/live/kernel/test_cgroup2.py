@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.core.audit.live import ReadRequest
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 from tests.contract.drivers import Bench, real
 
 pytestmark = pytest.mark.live
@@ -70,6 +72,10 @@ def test_v2_threaded_groups_below_a_container_are_seen_and_removed(v2: Bench) ->
         seen = v2.observer.observe(v2.root).cgroups
         pids = {path.removeprefix(v2.root): group.pids for path, group in seen.items()}
         assert pids == {"": (), "/c": (child.pid,), "/c/t": (), "/c/t/x": ()}
+        mounts = {"unified": str(point(v2)).removesuffix(v2.root)}
+        request = ReadRequest((v2.root,), (), {}, (), frozenset())
+        audited = CgroupReader("v2", mounts).read(request).cgroups.values()
+        assert [(one.processes, one.unread) for one in audited] == [(n, {}) for n in (0, 1, 0, 0)]
     finally:
         child.kill()
         child.wait()
@@ -127,8 +133,10 @@ def test_v2_controllers_that_cannot_be_enabled_again_are_said() -> None:
 
 READ_ONLY = """
 import sys
+from qoslet.core.audit.live import ReadRequest
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
+from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 hierarchy, root, *points = sys.argv[1:]
 mounts = dict(one.split("=", 1) for one in points) if hierarchy == "v1" else points[0]
 driver = Cgroupfs(hierarchy, mounts, root)

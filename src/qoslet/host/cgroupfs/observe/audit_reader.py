@@ -224,6 +224,9 @@ def _text(directory: int | None, file: str, unread: dict[str, str]) -> str | Non
                 break
             data += more
     except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            # the processes of a threaded cgroup are listed in the domain above it only
+            return ""
         if error.errno not in _GONE:
             unread[file] = os.strerror(error.errno or 0)
         return None
