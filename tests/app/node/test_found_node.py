@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,19 @@ def test_without_a_kubelet_there_is_nothing_to_find(tmp_path: Path) -> None:
     declare(tmp_path, comm="bash")
     with pytest.raises(CannotDo, match="no kubelet runs"):
         look(tmp_path)
+
+
+def test_a_kubelet_that_ends_while_it_is_asked_is_said_to_have_ended(tmp_path: Path) -> None:
+    def end(handler: BaseHTTPRequestHandler) -> None:
+        (tmp_path / "proc/812").rename(tmp_path / "ended")
+        handler.send_error(500)
+
+    with kubelet_port({"/pods": end}) as (number, _):
+        files = {"/k.yaml": f"{HEAD}readOnlyPort: {number}\n"}
+        declare(tmp_path, "--config=/k.yaml", files=files)
+        with pytest.raises(CannotDo, match=r"process 812\) ended while it was asked") as error:
+            look(tmp_path)
+    assert error.value.hint == "ask again when it runs"
 
 
 def test_one_of_several_is_chosen(tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ class FoundNode(Struct, frozen=True):
 
 
 def find_node(options: KubeletOptions) -> FoundNode:
-    """The node of the kubelet that runs here. Raises CannotDo where there is none, BadInput where
-    there are several and none is chosen."""
+    """The node of the kubelet that runs here. Raises CannotDo where there is none or it ends meanwhile,
+    BadInput where there are several and none is chosen."""
     process = chosen_kubelet(options)
     read = configuration(process)
     answers = ask_pages(process, read, options)

@@ -24,7 +24,7 @@ from qoslet.core.node.running_kubelet.containers import (
 )
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.process_files import ProcessFiles
-from qoslet.host.kubelet.processes import KubeletProcess, shares_namespace
+from qoslet.host.kubelet.processes import KubeletProcess, has_exited, shares_namespace
 from qoslet.host.machine.installed import is_installed
 
 if TYPE_CHECKING:
@@ -154,8 +154,12 @@ def pods_of_manifests(
     process: KubeletProcess, fields: Mapping[str, Any], runtime: KubeletRuntime, node: str
 ) -> tuple[str, bytes] | None:
     """The kubelet's pods as its static manifests and the runtime's sandboxes tell them, with the place
-    of the manifests; None unless every pod that runs has one."""
+    of the manifests; None unless every pod that runs has one. Raises CannotDo where the kubelet has
+    ended meanwhile, as its files are gone then."""
     found = static_pod_list(process, fields, runtime, node)
+    if found is None and has_exited(process):
+        message = f"the kubelet (process {process.pid}) ended while it was asked"
+        raise CannotDo(message, hint="ask again when it runs")
     return None if found is None or found[2] else found[:2]
 
 

@@ -49,6 +49,11 @@ def kubelet_processes(root: str = "") -> tuple[list[KubeletProcess], list[int]]:
     return found, others
 
 
+def has_exited(process: KubeletProcess) -> bool:
+    """Whether a kubelet that was found is gone by now."""
+    return not os.path.isdir(process.folder)
+
+
 def shares_namespace(process: KubeletProcess, kind: str) -> bool | None:
     """Whether a process is in our namespace of a ``kind`` (``net``, ``mnt``); None where this user
     may not know."""
