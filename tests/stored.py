@@ -49,6 +49,10 @@ _SHARED = {kind: name for name, kind in ROOTS.items() if isinstance(kind, type)}
 Rows = dict[str, str]
 
 
+LATER_PAGES = frozenset(("/v1/node",))
+"""Pages of the agent that an earlier version did not have."""
+PAGES = pages.pages_of(cast(Any, None), "", cast(Any, None)).keys()
+
 NAMES: Mapping[str, object] = {
     "journal.format": journal.FORMAT,
     "record.format": records.FORMAT,
@@ -59,7 +63,8 @@ NAMES: Mapping[str, object] = {
     "state.memory-events": folder.MEMORY_COUNTERS,
     "state.managers": " ".join(state_files.FILES),
     "state.cri-endpoint": folder.CRI_ENDPOINT,
-    "agent.pages": " ".join(sorted(pages.pages_of(cast(Any, None), "", ""))),
+    "agent.pages": " ".join(sorted(PAGES - LATER_PAGES)),
+    "agent.pages.later": " ".join(sorted(PAGES & LATER_PAGES)),
     "state.agent-socket": folder.AGENT_SOCKET,
     "keeper.version": protocol.VERSION,
     "keeper.socket": folder.KEEPER_SOCKET,

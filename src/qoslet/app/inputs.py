@@ -155,7 +155,7 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
 
 
 def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
-    """The node and the pods of the kubelet that runs here; documents of ``--node`` and ``-f`` stand
+    """The node and the pods of the kubelet or agent that runs here; documents of ``--node`` and ``-f`` stand
     above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
     from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
@@ -163,6 +163,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     if getattr(args, "bundle", None) is not None:
         hint = "leave one of them out"
         raise BadInput("--bundle describes another machine", where="--live", hint=hint)
+    if (root := getattr(args, "agent", None)) is not None:
+        return _of_agent(args, root, again)
     found = find_node(kubelet_options(args))
     for line in () if again else found.lines():
         note(line)
@@ -191,6 +193,23 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         found.is_assigning,
         kubelet_assignments(found, node),
     )
+
+
+def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
+    """The node and the pods of the agent at ``root``, those that have ended left out. Raises BadInputs, CannotDo."""
+    from qoslet.app.inspect import pod_states
+    from qoslet.app.node.agent_pods import ENDED, agent_pods
+    from qoslet.app.node.running_agent import agent_node
+
+    node, problems = load_node(args.node, flags_of(args), texts=agent_node(root))
+    options = replace(_options(args, node.name), keep_raw=True)
+    found, why = agent_pods(pod_states(root), options)
+    if why:
+        raise CannotDo(why, where=f"the agent of {root}", hint="give them with -f")
+    if not again:
+        note(f"agent of {root}: {len(found)} pods")
+    pods = [pod for pod, document in found if document["status"]["phase"] not in ENDED]
+    return Inputs(pods, as_written(node), tuple(problems))
 
 
 def scheduled(inputs: Inputs) -> Inputs:

@@ -16,12 +16,27 @@ from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.state.folder import KEEPER, state_folder
 
 if TYPE_CHECKING:
+    import argparse
+
     from qoslet.core.api.pod import Pod
 
 
 def keeps_pods(root: str) -> bool:
     """Whether an agent of qoslet keeps, or has kept, pods below a cgroup root as processes."""
     return bool(_kept(root))
+
+
+def choose_source(args: argparse.Namespace) -> None:
+    """Where the pods of ``args`` come from: their documents, else (``live``) the agent of qoslet or the
+    kubelet that runs here. Raises BadInput where several agents run."""
+    from qoslet.app.node.running_agent import running_agent
+
+    args.agent = None if args.filename else running_agent(args.cgroup_root)
+    args.cgroup_root = args.agent or args.cgroup_root
+    kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
+    if kept:
+        args.runtime = "process"
+    args.live = args.live or args.agent is not None or not (args.filename or kept)
 
 
 def _kept(root: str) -> dict[tuple[str, str], tuple[str, bool]]:

@@ -17,15 +17,22 @@ from msgspec.structs import replace
 from qoslet.agent.snapshots import SyncResult
 from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
 from qoslet.app.agent.service import Log, LogFormat, Service, log_on_stderr
+from qoslet.core.node.flags import Flags
+from qoslet.core.node.node import Node
 from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import PodEvent
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.errors import CannotDo
+from qoslet.host.files.node import load_node
 from qoslet.host.questions.http_client import ask
 from qoslet.host.questions.http_server import listen
 from qoslet.host.systemd.sd_notify import Notifier
 
 SNAPSHOT = Snapshot(cycle=1, at=0.0, cores=1.0, memory=1, groups=(), summary="1 pod")
+
+
+def node_of() -> Node:
+    return load_node([], Flags(hierarchy="v2", cgroup_driver="systemd", pod_max_pids="77"))[0]
 
 
 def turn(cycle: int, done: int = 0, errors: tuple[str, ...] = (), failed: int = 0) -> SyncResult:
@@ -187,9 +194,9 @@ def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
     log = Log(io.StringIO(), "text")
     surface = Service(log, Notifier({}), questions, lambda: SNAPSHOT, lambda: SNAPSHOT)
     answers: list[bytes] = []
-    paths = ["/healthz", "/v1/pods", "/metrics"]
+    paths = ["/healthz", "/v1/pods", "/metrics", "/v1/node"]
     with AgentSockets(
-        str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), listen("127.0.0.1:0")
+        str(tmp_path), pages_of(questions, "/qoslet", node_of), listen("127.0.0.1:0")
     ) as asked:
         assert "127.0.0.1" in asked.address
         asking = threading.Thread(
@@ -200,9 +207,14 @@ def test_whoever_asks_is_answered_by_the_next_turn(tmp_path: Path) -> None:
         while asking.is_alive():
             cycle += 1
             surface.synced(turn(cycle))
-    health, pods, metrics = answers
+    health, pods, metrics, described = answers
     assert health == b"ok\n"
     assert json.loads(pods)["summary"] == "1 pod"
+    assert json.loads(pods)["driver"] == "systemd"
+    texts = [("agent", json.dumps(one).encode()) for one in json.loads(described)["items"]]
+    node, again = node_of(), load_node([], Flags(), texts=texts)[0]
+    assert (again.kubelet.pod_pids_limit, again.driver) == (77, "systemd")
+    assert (again.capacity, again.host) == (node.capacity, node.host)
     assert b"qoslet_cycles_total 1.0" in metrics
     questions.close()
 
@@ -218,7 +230,7 @@ def test_a_sign_of_life_and_metrics_look_at_no_more_than_they_show(tmp_path: Pat
     log = Log(io.StringIO(), "text")
     surface = Service(log, Notifier({}), questions, lambda: look("pods"), lambda: look("metrics"))
     seen = []
-    with AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None):
+    with AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", node_of), None):
         for path in ("/healthz", "/metrics", "/v1/pods"):
             asking = threading.Thread(target=ask, args=(str(tmp_path), path))
             asking.start()
@@ -250,7 +262,7 @@ def test_who_asks_for_pods_is_answered_in_the_middle_of_a_turn_that_waits(tmp_pa
 def test_a_loop_that_hangs_is_told_to_who_asks(tmp_path: Path) -> None:
     questions = Questions(patience=0.01)
     with (
-        AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "cgroupfs"), None),
+        AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", node_of), None),
         pytest.raises(CannotDo, match=r"503 .*: its loop has been busy for 0.01 s"),
     ):
         ask(str(tmp_path), "/healthz")

@@ -12,6 +12,7 @@ import qoslet
 from qoslet.app.bundle.gather import BundleOptions, gather
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
+from tests.cli.fixtures import answer
 from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import PATIENCE
 
@@ -69,3 +70,17 @@ def test_a_bundle_without_the_records_says_so(agent: Agent) -> None:
         finally:
             os.seteuid(0)
     assert said.endswith("its records of it cannot be read (run it as root)")
+
+
+def test_a_running_agent_tells_its_pods_and_its_node(agent: Agent) -> None:
+    (agent.manifests / "web.yaml").write_text(POD)
+    agent.service("--cgroup-driver", "cgroupfs", "--pod-max-pids", "77")
+    agent.until(lambda: len(agent.pids()) == 1)
+    for words, told in (
+        (("audit", "pod/web"), '"findings": []'),
+        (("top", "--once"), 'default/web"'),
+        (("explain", "--live", "web", "pids.max"), '"value": "77"'),
+    ):
+        found = answer(*words, "-o", "json", "--cgroup-root", agent.root)
+        assert (found.returncode, found.stderr) == (0, f"qoslet: agent of {agent.root}: 1 pods\n")
+        assert told in found.stdout

@@ -14,6 +14,7 @@ from qoslet.host.questions.request_queue import PATIENCE, RequestQueue
 if TYPE_CHECKING:
     from socket import socket
 
+    from qoslet.core.node.node import Node
     from qoslet.core.status.series import MetricsOptions
     from qoslet.core.status.snapshot import Snapshot
 
@@ -60,17 +61,25 @@ def _working_directory() -> str | None:
 def pages_of(
     questions: Questions,
     root: str,
-    driver: str,
+    node: Callable[[], Node],
     options: MetricsOptions | None = None,
 ) -> Pages:
-    """What can be asked: the pods, the metrics, whether the loop turns."""
+    """What can be asked: the pods, the node, the metrics, whether the loop turns."""
 
     def pods() -> Page:
         from qoslet.render.documents.agent.pods import pods_document
         from qoslet.render.documents.plan import encode
 
+        driver = node().driver
         document = pods_document(questions.pods.ask(), root, driver, _working_directory())
         return Page("application/json", encode(document))
+
+    def described() -> Page:
+        from qoslet.core.explain.node_config import documents
+        from qoslet.render.documents.plan import Document, encode
+
+        listed: Document = {"apiVersion": "v1", "kind": "List", "items": documents(node())}
+        return Page("application/json", encode(listed))
 
     def metrics() -> Page:
         from qoslet.render.metrics import MEDIA, exposition
@@ -81,7 +90,7 @@ def pages_of(
         questions.turn.ask()
         return Page("text/plain", b"ok\n")
 
-    return {"/v1/pods": pods, "/metrics": metrics, "/healthz": healthz}
+    return {"/v1/pods": pods, "/v1/node": described, "/metrics": metrics, "/healthz": healthz}
 
 
 class AgentSockets:

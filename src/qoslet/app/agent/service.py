@@ -220,8 +220,8 @@ class AnsweringSurface:
 def _asked(parts: AgentRun) -> Iterator[Questions]:
     """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
     questions = Questions()
-    driver = parts.source.live.node.driver
-    pages = pages_of(questions, parts.config.root, driver, parts.metrics)
+    live = parts.source.live
+    pages = pages_of(questions, parts.config.root, lambda: live.node, parts.metrics)
     try:
         if not parts.folder:
             yield questions

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
-from qoslet.app.own_tree import keeps_pods, without_ended
+from qoslet.app.own_tree import choose_source, without_ended
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.node.resolve import as_written
 from qoslet.errors import BadInput, CannotDo
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NodeAudit:
-    """What ``args`` name: a bundle, documents with this machine, or the node of the kubelet that runs
+    """What ``args`` name: a bundle, documents with this machine, or the node of the kubelet or agent that runs
     here. ``again``: what was noted of it before is not noted once more. Raises QosletError, BadInput
     without pods."""
 
@@ -38,10 +38,7 @@ class NodeAudit:
         if self.bundle is not None:
             self._inputs = read(args, args.filename, again=again)
             return
-        kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
-        if kept:
-            args.runtime = "process"
-        args.live = args.live or not (args.filename or kept)
+        choose_source(args)
         try:
             inputs = read(args, args.filename, again=again)
         except CannotDo as error:
@@ -83,7 +80,7 @@ class NodeAudit:
         return scheduled(read_live(self._args, again=True))
 
     def _look_live(self, pause: Callable[[float], object]) -> Audited:
-        """The audit of the node of a kubelet, which is asked again. Raises QosletError."""
+        """The audit of the node of a kubelet or an agent, which is asked again. Raises QosletError."""
         from qoslet.app.inputs import read_live
 
         inputs = self._inputs
@@ -113,7 +110,8 @@ class NodeAudit:
 
         can_ask = self._args.resources == "spec"
         chosen = allocated if can_ask else None
-        return audit_machine(inputs.plan(), again, chosen, work, pause=pause)
+        beside = None if self._args.agent else work
+        return audit_machine(inputs.plan(), again, chosen, beside, pause=pause)
 
     def _planned(self, *, allocated: bool) -> Plan:
         return self._reloaded(allocated=allocated).plan()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.bundle.contents import BundleSource, kubelet_document
+from qoslet.app.node.agent_pods import PodDocuments, agent_pods, pod_documents
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.app.own_tree import keeps_pods, own_containers
-from qoslet.core.api.manifest import Loaded, Options
+from qoslet.core.api.manifest import Options
 from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
@@ -24,7 +24,7 @@ from qoslet.core.cgroup.names import Kind, concrete, is_at_or_below, root_of
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
-from qoslet.errors import BadInputs, CannotDo
+from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.cgroupfs.observe.audit_reader import least_oom_score_adj
 from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupFilesReader, CgroupsResult
@@ -32,15 +32,11 @@ from qoslet.host.files.manifests import load, load_text, values_of
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
-    from qoslet.core.api.pod import Pod
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
     from qoslet.core.resources.cgroup_tree import Plan
 
-PHASES = ("Pending", "Running", "Succeeded", "Failed")
-
 UNIT_ENDINGS = (".slice", ".scope", ".service")
-PodDocuments = list[tuple["Pod", Mapping[str, Any]]]
 
 
 class BundleOptions(Struct, frozen=True):
@@ -190,9 +186,9 @@ def _pods(
     """The pods as documents: of the manifests, else those of the kubelet or of the agent."""
     options = replace(asked.options, keep_raw=True, node_name=node.name)
     if asked.paths:
-        return _documents(load(asked.paths, options, recursive=asked.recursive))
+        return pod_documents(load(asked.paths, options, recursive=asked.recursive))
     if kubelet is not None and kubelet.pods is not None:
-        return _documents(load_text(kubelet.pods[1], options, name=kubelet.pods[0]))
+        return pod_documents(load_text(kubelet.pods[1], options, name=kubelet.pods[0]))
     if kubelet is not None:
         lacking = next((row for row in kubelet.notes if row.topic == KUBELET_PODS), None)
         why = "" if lacking is None else f": {lacking.value} ({lacking.remedy or lacking.cost})"
@@ -201,7 +197,10 @@ def _pods(
     if agent is None:
         missing.setdefault(PODS, _no_pods(machine.agents or (), asked.flags.cgroup_root))
         return None
-    return _agent_pods(agent, options, missing)
+    found, why = agent_pods(agent, options)
+    if why:
+        missing[PODS] = why
+    return found
 
 
 def _no_pods(agents: Sequence[str], wanted: str | None) -> str:
@@ -216,74 +215,6 @@ def _no_pods(agents: Sequence[str], wanted: str | None) -> str:
         f"no pods were given (-f), and no kubelet runs here; the agent beside that of "
         f"{', '.join(beside)} still runs, and what it knows is in qoslet agent --status"
     )
-
-
-def _agent_pods(
-    agent: Mapping[str, Any], options: Options, missing: dict[str, str]
-) -> PodDocuments:
-    """The pods of an agent, from the manifests that it names, with their states as their status."""
-    rows = {str(row.get("uid")): row for row in agent.get("items") or []}
-    found: dict[str, tuple[Pod, Mapping[str, Any]]] = {}
-    begin = str(agent.get("workingDirectory") or "")
-    for file in sorted({str(row["manifest"]) for row in rows.values() if row.get("manifest")}):
-        path = os.path.join(begin, file)
-        for expand in (False, True):
-            if len(found) == len(rows):
-                break
-            try:
-                loaded = load([path], replace(options, expand=expand))
-            except BadInputs as error:
-                missing[PODS] = f"a manifest of the agent cannot be read: {error.faults[0].message}"
-                break
-            for pod, document in _documents(loaded):
-                if pod.uid in rows:
-                    found[pod.uid] = pod, {**document, "status": _status(rows[pod.uid])}
-    if len(found) < len(rows) and PODS not in missing:
-        lacking = len(rows) - len(found)
-        missing[PODS] = f"{lacking} pods of the agent are not in the manifests that it names"
-    return [found[uid] for uid in rows if uid in found]
-
-
-def _status(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A pod's state as an agent tells it, as the API has it."""
-    return {
-        "phase": row.get("phase") if row.get("phase") in PHASES else None,
-        "qosClass": row.get("qosClass"),
-        "startTime": row.get("createdAt"),
-        "containerStatuses": [
-            {
-                "name": one.get("name"),
-                "ready": one.get("ready"),
-                "restartCount": one.get("restarts"),
-                "state": _state(one),
-            }
-            for one in row.get("containers") or []
-            if one.get("role") == "regular"
-        ],
-    }
-
-
-def _state(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a container."""
-    if row.get("running"):
-        return {"running": {"startedAt": row.get("startedAt")}}
-    if row.get("exitCode") is None:
-        return {"waiting": {"reason": row.get("status")}}
-    return {
-        "terminated": {
-            "exitCode": row.get("exitCode"),
-            "reason": row.get("exitReason"),
-            "finishedAt": row.get("finishedAt"),
-        }
-    }
-
-
-def _documents(loaded: Loaded) -> PodDocuments:
-    """Each pod with its document and its status."""
-    return [
-        (pod, {**loaded.raw.get(pod.uid, {}), "status": loaded.statuses.get(pod.uid)})
-        for pod in loaded.pods
-    ]
 
 
 def _check_records(planned: Plan, missing: dict[str, str]) -> None:

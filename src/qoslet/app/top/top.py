@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Plan
 
 REPLAN_SECONDS = 10.0
-"""How often the pods of a running kubelet are asked for again."""
+"""How often the pods of a running kubelet or agent are asked for again."""
 
 
 class NodeTop:
     """The node that ``args`` name. ``look`` reads its cgroups; ``plan`` is of its pods, asked for again
-    every ``REPLAN_SECONDS`` where a kubelet can be asked; ``ended`` are those pods of which all containers
+    every ``REPLAN_SECONDS`` where a kubelet or agent can be asked; ``ended`` are those pods of which all containers
     have. ``trouble`` is why that failed last."""
 
     def __init__(
@@ -51,13 +51,10 @@ class NodeTop:
     def _machine(self) -> Plan:
         """The plan of this machine's pods. Raises QosletError."""
         from qoslet.app.inputs import read
-        from qoslet.app.own_tree import keeps_pods, own_containers
+        from qoslet.app.own_tree import choose_source, own_containers
 
         args = self._args
-        kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
-        if kept:
-            args.runtime = "process"
-        args.live = args.live or not (args.filename or kept)
+        choose_source(args)
         plan = self._plan_of(read(args, args.filename))
         if not args.live:
             self._bare = plan
@@ -87,8 +84,10 @@ class NodeTop:
             return
         try:
             from qoslet.app.inputs import read_live
+            from qoslet.app.own_tree import own_containers
 
-            self.plan, self.trouble = self._plan_of(read_live(self._args, again=True)), ""
+            plan = self._plan_of(read_live(self._args, again=True))
+            self.plan, self.trouble = own_containers(plan), ""
         except QosletError as error:
             # the pods that are known stay on the screen
             self.trouble = str(error)

@@ -44,9 +44,10 @@ examples:
   qoslet audit --bundle node1.tar.gz
   qoslet audit node/node-1 --context production
 
-Without -f it audits the node of the kubelet that runs here. It only reads unless --fix is
-given. It reads twice what differs: a change that is under way is pending, not a fault. --fix writes
-values of planned cgroups; it ends no process, and creates and removes no cgroup.
+Without -f it audits the node of the kubelet that runs here, or of the agent of qoslet where none
+does. It only reads unless --fix is given. It reads twice what differs: a change that is under way
+is pending, not a fault. --fix writes values of planned cgroups; it ends no process, and creates
+and removes no cgroup.
 
 exit code: 0 as planned, 1 a finding of warning or above, 2 bad input or no pods, 3 nothing could
 be read
