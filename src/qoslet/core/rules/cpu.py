@@ -57,6 +57,12 @@ def weight_linear(amount: int) -> int:
     return 1 + (amount - MIN_SHARES) * 9999 // (MAX_SHARES - MIN_SHARES)
 
 
+def shares_of_weight(weight: int) -> int:
+    """cpu.weight as the shares that a kubelet reads from it. Source: cgroup_v2_manager_linux.go
+    cpuWeightToCPUShares. Of some shares it is not the only weight: 80 are those of 4, whose own weight is 3."""
+    return (weight - 1) * (MAX_SHARES - MIN_SHARES) // 9999 + MIN_SHARES
+
+
 def weight_quadratic(amount: int) -> int:
     """cpu.shares to cpu.weight as runtimes do since mid 2025: 1024 shares are weight 100.
 

@@ -67,6 +67,43 @@ def test_it_is_a_note(
     assert (row.verdict, row.severity, row.file) == (*expected, file)
 
 
+@pytest.mark.parametrize(
+    ("generation", "found", "expected"),
+    [
+        (6, "4", ("stale", "info")),
+        (6, "5", ("drift", "warning")),
+        (6, "2", ("drift", "warning")),
+        (1, "4", ("drift", "warning")),
+    ],
+)
+def test_a_weight_that_reads_as_the_shares_of_the_request_is_a_note(
+    folder: str, generation: int, found: str, expected: tuple[str, str]
+) -> None:
+    """As after resizes of a sidecar to 29m beside a container with 50m: 80 shares, whose weight is 3."""
+    requests = {"s": "29m", "a": "50m"}
+    containers = [
+        {"name": name, "image": "i", "resources": {"requests": {"cpu": amount}}}
+        for name, amount in requests.items()
+    ]
+    ids = [{"name": name, "containerID": f"containerd://{name * 64}"} for name in requests]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "side", "uid": "0366" * 9, "generation": generation},
+        "spec": {"containers": containers},
+        "status": {"containerStatuses": ids},
+    }
+    file = Path(folder) / "side.json"
+    file.write_text(json.dumps(document))
+    pods = manifests.load([str(file)], Options()).pods
+    plan = planned(pods, plan_of(folder, "v2").node)
+    (path,) = [one.path for one in plan.cgroups if one.level == "pod"]
+    live = tree_of(plan)
+    assert live.cgroups[path or ""].values["cpu.weight"] == "3"
+    (row,) = look(plan, written(live, path or "", "cpu.weight", found)).findings
+    assert (row.verdict, row.severity) == expected
+
+
 def test_another_value_is_drift_all_the_same(folder: str) -> None:
     plan = resized(folder, "v1", 3)
     (path,) = [one.path for one in plan.cgroups if one.container and one.container.name == "a"]

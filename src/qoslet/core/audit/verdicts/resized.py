@@ -1,6 +1,6 @@
-"""What an in-place resize of a pod's own resources leaves in its containers.
+"""What an in-place resize leaves in the cgroup of a pod, and one of its own resources in its containers.
 
-Source: seen beside a kubelet 1.36.2 (InPlacePodLevelResourcesVerticalScaling): it sends the new pod-level
+Source: kuberuntime_manager.go doPodResizeAction, which writes no CPU request that it reads from the cgroup; seen beside a kubelet 1.36.2 (InPlacePodLevelResourcesVerticalScaling): it sends the new pod-level
 limits to containers without limits of their own, with a cpu request of 0, and nothing to ephemeral ones;
 with Memory QoS memory.high, too, which containers without request and limit do not get at their start.
 """
@@ -12,7 +12,7 @@ from qoslet.core.node.node import Node
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import node_policy
-from qoslet.core.rules.cpu import MIN_SHARES, weight_linear, weight_quadratic
+from qoslet.core.rules.cpu import MIN_SHARES, shares_of_weight, weight_linear, weight_quadratic
 from qoslet.core.rules.memory import high_1_27
 
 _NOTHING = {
@@ -25,11 +25,11 @@ _NOTHING = {
 LEFT_HIGH = "left by an in-place resize of pod-level resources, which sends it for their limit"
 
 
-def left_by_pod_resize(
-    cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Node
-) -> str | None:
-    """What a resize of the pod left in a file of a container, as a sentence; None: nothing."""
+def left_by_resize(cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Node) -> str | None:
+    """What a resize left in a file of a pod or container, as a sentence; None: nothing."""
     pod, container, found = cgroup.pod, cgroup.container, live.values.get(setting.file, "")
+    if cgroup.level == "pod" and pod is not None and pod.was_changed:
+        return _weight_of_same_shares(setting, found)
     if pod is None or container is None or pod.resources is None or not pod.was_changed:
         return None
     if container.role == "ephemeral":
@@ -39,6 +39,14 @@ def left_by_pod_resize(
     if setting.file == "memory.high" and is_high_of_pod_resize(cgroup, live, node):
         return LEFT_HIGH
     return None
+
+
+def _weight_of_same_shares(setting: Setting, found: str) -> str | None:
+    """That a kubelet takes a weight for the planned CPU shares, where it does."""
+    is_linear = setting.file == "cpu.weight" and setting.rule.endswith(".linear")
+    if not is_linear or not found.isdecimal() or shares_of_weight(int(found)) != setting.inputs[-1]:
+        return None
+    return f"left by an in-place resize, which reads it as the {setting.inputs[-1]} CPU shares of the request"
 
 
 def is_high_of_pod_resize(cgroup: Cgroup, live: LiveCgroup, node: Node) -> bool:

@@ -19,7 +19,7 @@ from qoslet.core.audit.verdicts.left_behind import (
     left_behind,
     may_be_left,
 )
-from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize, left_by_pod_resize
+from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize, left_by_resize
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
@@ -94,7 +94,7 @@ class Values:
             return
         if is_planned:
             return
-        told = left_by_pod_resize(cgroup, setting, live, self._context.node)
+        told = left_by_resize(cgroup, setting, live, self._context.node)
         if told is not None:
             message = f"{file} is {found}, planned {setting.applied}: {told}"
             note = self._about("stale", cgroup, setting, live, found, text, message)
