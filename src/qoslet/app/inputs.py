@@ -174,7 +174,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
         lacking = next(row for row in found.notes if row.topic == PODS)
-        hint = "; ".join(filter(None, (lacking.remedy, lacking.cost)))
+        soon = "the kubelet has just started: ask again in some seconds" if found.is_new else ""
+        hint = "; ".join(filter(None, (soon, lacking.remedy, lacking.cost)))
         raise CannotDo(f"the kubelet's pods: {lacking.value}", hint=hint)
     else:
         loaded = load_text(found.pods[1], options, name=found.pods[0])

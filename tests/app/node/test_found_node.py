@@ -294,6 +294,7 @@ def test_pods_that_cannot_be_seen_are_no_empty_plan(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert not done.stdout
     assert "the kubelet's pods: " in done.stderr
+    assert "(the kubelet has just started: ask again in some seconds; " in done.stderr
     assert "give them with -f" in done.stderr
 
 
