@@ -86,8 +86,13 @@ def machine() -> Machine:
     """The running one."""
     hierarchy = "v2" if (ROOT / "cgroup.controllers").exists() else "v1"
     cpus = Path("/sys/devices/system/cpu/possible").read_text().strip()
-    mems = Path("/sys/devices/system/node/has_memory").read_text().strip()
-    return Machine(os.uname().release, hierarchy, os.sysconf("SC_PAGE_SIZE"), cpus, mems)
+    return Machine(os.uname().release, hierarchy, os.sysconf("SC_PAGE_SIZE"), cpus, memory_nodes())
+
+
+def memory_nodes() -> str:
+    """The nodes with memory, as the kernel prints them; one without NUMA has a single one, and no list."""
+    found = Path("/sys/devices/system/node/has_memory")
+    return found.read_text().strip() if found.exists() else "0"
 
 
 def path(file: str, hierarchy: str) -> Path:

@@ -22,6 +22,7 @@ from qoslet.core.cgroup.interface_files import cpu_numbers
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.host.machine.probe import probe
 from tests.contract.drivers import mounts_of
+from tests.live.kernel.kernel_writes import memory_nodes
 
 PRISTINE_V1 = {
     "memory.memsw.limit_in_bytes": "-1",
@@ -232,7 +233,7 @@ class Container:
             iocost=self.has("io.weight"),
             sizes=sizes,
             cpus=cpu_numbers(Path("/sys/devices/system/cpu/possible").read_text().strip()),
-            mems=cpu_numbers(Path("/sys/devices/system/node/has_memory").read_text().strip()),
+            mems=cpu_numbers(memory_nodes()),
             controllers=controllers,
             devices=frozenset({one} if one else ()),
             kernel=kernel_version(os.uname().release) or NEWEST_KERNEL,
