@@ -195,6 +195,16 @@ static void nested(size_t amount, size_t more)
     (void)more;
 }
 
+/* and in a threaded one, whose processes the kernel lists in the container's own only */
+static void nested_threads(size_t amount, size_t more)
+{
+    make_cgroup("/inner");
+    tell_cgroup("/inner", "cgroup.type", "threaded");
+    tell_cgroup("/inner", "cgroup.threads", "0");
+    grow(amount);
+    (void)more;
+}
+
 /* begins at the next whole minute, with all others that wait for it, and works for 3 s */
 static void together(size_t amount, size_t more)
 {
@@ -223,5 +233,5 @@ static void leaves(size_t amount, size_t more)
 
 const struct load company[] = {
     {"streams", streams}, {"maps", maps}, {"backups", backups}, {"begins", begins}, {"spools", spools}, {"backup", backup},
-    {"database", database}, {"compiles", compiles}, {"nested", nested}, {"together", together}, {"leaves", leaves}, {NULL, NULL},
+    {"database", database}, {"compiles", compiles}, {"nested", nested}, {"nested-threads", nested_threads}, {"together", together}, {"leaves", leaves}, {NULL, NULL},
 };

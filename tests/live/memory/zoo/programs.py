@@ -17,6 +17,7 @@ COMPANY: Final = (
     Load("database", ("database", 40, 100), "untouched"),
     Load("build", ("compiles", 16, 3), "untouched"),
     Load("nested", ("nested", 90), "finishes"),
+    Load("nested-threads", ("nested-threads", 88), "finishes"),
     Load("leaves-by-itself", ("leaves", 90, 1800), "finishes"),
     Load("tiny-8", ("burst", 7), "finishes", limit=8, request=4),
     Load("tiny-24", ("burst", 23), "finishes", limit=24, request=4),
