@@ -95,6 +95,19 @@ def test_files_that_others_stream_are_no_progress_of_one_that_waits() -> None:
     assert "stalled" not in streamed(60, 0.99, zswpin=8000), "zswap, too"
 
 
+@pytest.mark.parametrize(
+    ("scanned", "waits", "stalls"),
+    [(400_000, 0.99, True), (400_000, 0.8, False), (20_000, 0.99, False), (2_000, 0.99, False)],
+)
+def test_the_little_that_is_taken_of_what_cannot_be_is_no_progress(
+    scanned: int, waits: float, stalls: bool
+) -> None:
+    """Page cache in pipes is scanned over and over, and 2 MiB a second of it are of files that others stream."""
+    states = streamed(40, waits, cache=40, rate=2, pgscan=scanned)
+    assert ("stalled" in states) is stalls
+    assert not stalls or states.index("stalled") <= 3
+
+
 def test_what_a_full_swap_device_is_asked_to_write_is_no_progress() -> None:
     """A zram at its limit refuses pages, which the kernel counts as swapped out again and again."""
     looks = [

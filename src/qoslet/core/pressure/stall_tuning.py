@@ -59,6 +59,8 @@ class StallTuning(Struct, frozen=True):
     show that it is not."""
     vain_scan_ratio: float = 1 / 8
     """Share of memory.high that has to look reclaimable for that: less may be what is being read."""
+    vain_stolen_ratio: float = 0.02
+    """Share of scanned pages up to which what is taken meanwhile is filled again at once by those who wait for it."""
     overage_ratio: float = 0.03
     """Share of memory.high by which usage stays above it only where reclaim does not keep up: the kernel
     delays a task by 60 ms for each 64 pages then, and more by the square."""

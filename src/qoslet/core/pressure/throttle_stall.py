@@ -258,7 +258,9 @@ def _judge(
     where nothing can be taken back: nobody has to tell that a task waits."""
     now = track.samples[-1].at
     bare = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
-    exhausted = bare or held_up
+    scans = _scans_in_vain(signs, progress, track.samples[-1], tuning)
+    takes_nothing = (signs.stolen_ratio or 0.0) < tuning.vain_stolen_ratio
+    exhausted = bare or held_up or (scans and takes_nothing and progress.blocked)
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
     if sign:
         return _Judgement("reclaiming", sign, progress=True)
@@ -266,7 +268,7 @@ def _judge(
         return free
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
-    in_vain = held_up or _scans_in_vain(signs, progress, track.samples[-1], tuning)
+    in_vain = held_up or scans
     blind = signs.waiting_ratio is None and (far or idle >= tuning.blind_seconds)
     late = blind and (exhausted or in_vain)
     if idle < tuning.busy_seconds:

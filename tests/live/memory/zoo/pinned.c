@@ -64,6 +64,34 @@ static void beside_pinned(size_t amount, size_t more)
     kill(child, SIGKILL);
 }
 
+static void reads_on(size_t amount)
+{
+    int file = disk_file(amount);
+    need(!ftruncate(file, (off_t)1 << 38));
+    while (read(file, block, sizeof block) > 0)
+        ;
+}
+
+static void computes(size_t amount)
+{
+    work(anonymous_pages(amount * MIB, MAP_PRIVATE), amount * MIB, 600);
+}
+
+/* and while four others read files once, which gives a little back that is filled at once */
+static void streams_beside_pinned(size_t amount, size_t more)
+{
+    pid_t others[5];
+    int one, file = disk_file(amount);
+    char *pages = mmap(NULL, amount * MIB, PROT_READ, MAP_SHARED, file, 0);
+    need(pages != MAP_FAILED);
+    into_pipes(pages, amount * MIB);
+    for (one = 0; one < 5; one++)
+        others[one] = beside(one ? reads_on : computes, one ? 0 : 1);
+    then(more);
+    for (one = 0; one < 5; one++)
+        kill(others[one], SIGKILL);
+}
+
 /* page cache that goes into a pipe, from there into others, and out of the first */
 static void teed(size_t amount, size_t more)
 {
@@ -151,6 +179,7 @@ static void open_files(size_t amount, size_t more)
 }
 
 const struct load pinned[] = {
-    {"vmspliced", vmspliced}, {"file-vmspliced", file_vmspliced}, {"beside-pinned", beside_pinned}, {"teed", teed}, {"sent-unix", sent_unix},
+    {"vmspliced", vmspliced}, {"file-vmspliced", file_vmspliced}, {"beside-pinned", beside_pinned},
+    {"streams-beside-pinned", streams_beside_pinned}, {"teed", teed}, {"sent-unix", sent_unix},
     {"passed", passed}, {"registered", registered}, {"open-files", open_files}, {NULL, NULL},
 };
