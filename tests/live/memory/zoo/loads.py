@@ -122,7 +122,6 @@ PINNED: Final = (
     Load("vmsplice", ("vmspliced", 20, 90), "killed", capable=True),
     Load("vmsplice-file", ("file-vmspliced", 16, 100), "killed", capable=True),
     Load("vmsplice-beside-work", ("beside-pinned", 8, 100), "killed", capable=True),
-    Load("streams-beside-pinned", ("streams-beside-pinned", 20, 64), "finishes", capable=True),
     Load("tee", ("teed", 12, 100), "killed", capable=True),
     Load("sendfile-unix", ("sent-unix", 16, 100), "killed", capable=True),
     Load("passed-memfds", ("passed", 70, 20), "finishes"),

@@ -17,7 +17,6 @@ COMPANY: Final = (
     Load("database", ("database", 40, 100), "untouched"),
     Load("build", ("compiles", 16, 3), "untouched"),
     Load("nested", ("nested", 90), "finishes"),
-    Load("nested-threads", ("nested-threads", 88), "finishes"),
     Load("leaves-by-itself", ("leaves", 90, 1800), "finishes"),
     Load("tiny-8", ("burst", 7), "finishes", limit=8, request=4),
     Load("tiny-24", ("burst", 23), "finishes", limit=24, request=4),
@@ -194,6 +193,8 @@ TIES: Final = (
     ),
     Load("one-of-four", ("burst", 46), "finishes", limit=48, containers=4, sibling=("burst", 30)),
     Load("as-one-stalled", ("many", 88, 4), "finishes", as_one=True),
+    Load("nested-threads", ("nested-threads", 88), "finishes"),
+    Load("streams-beside-pinned", ("streams-beside-pinned", 20, 64), "finishes", capable=True),
 )
 """What waits for another part of itself, and what takes memory where nobody looks."""
 HIDDEN: Final = {
