@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from qoslet.app.teardown import PODS_TOLD, do_not_stop, wait_for_scopes
-from qoslet.app.tree import OwnedTree, TreeLocation
+from qoslet.app.tree import OwnedTree, TreeLocation, driver_of_folders
 from qoslet.core.reconcile.journal import Created
 from qoslet.core.reconcile.restore import restore
 from qoslet.core.workload.pod_status import RuntimePod
@@ -100,3 +100,15 @@ def test_a_release_waits_until_systemd_has_removed_the_scopes_of_containers(
     (scope / "cgroup.procs").write_text(f"{os.getpid()}\n")
     wait_for_scopes(tree, 60.0)
     tree.close()
+
+
+def test_of_two_journals_of_a_root_the_later_one_counts(tmp_path: Path) -> None:
+    """As after a repair with each driver of a kubelet that changed it: the cgroups of one are gone."""
+    units, plain = tmp_path / "kubepods.slice", tmp_path / "kubepods"
+    for folder in (units, plain):
+        folder.mkdir()
+        (folder / "journal").touch()
+    for times, driver in ((1, 2), "cgroupfs"), ((2, 1), "systemd"):
+        for folder, time in zip((units, plain), times, strict=True):
+            os.utime(folder / "journal", (time, time))
+        assert driver_of_folders(str(units), str(plain)) == driver

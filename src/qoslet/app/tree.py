@@ -251,14 +251,27 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocati
 def driver_of(root: str) -> Kind:
     """The driver that made the tree at a root, by the journals that there are."""
     state = state_directory(os.environ, os.geteuid())
-    units, plain = units_folder(root, state), f"{state}/{escaped(root)}"
+    return driver_of_folders(units_folder(root, state), f"{state}/{escaped(root)}")
+
+
+def driver_of_folders(units: str, plain: str) -> Kind:
+    """The driver whose journal there is, of a root's state folder with each; of two the one that was
+    written last, as where a kubelet changed its driver between two repairs."""
     if units and units != plain:
         if os.path.exists(f"{units}/{JOURNAL}"):
-            return "systemd"
+            return "systemd" if _written(units) >= _written(plain) else "cgroupfs"
         if not os.path.exists(plain) and os.path.exists(units):
             # a folder without its journal: whatever else it holds is of this driver
             return "systemd"
     return "cgroupfs"
+
+
+def _written(folder: str) -> float:
+    """When the journal in a folder was written last; 0 without one."""
+    try:
+        return os.stat(f"{folder}/{JOURNAL}").st_mtime
+    except OSError:
+        return 0.0
 
 
 def _machine(hierarchy: Hierarchy | None) -> TreeLocation:
