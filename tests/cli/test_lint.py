@@ -294,7 +294,7 @@ def test_a_node_of_kubectl_says_nothing_of_the_kubelet(tmp_path: Path) -> None:
 
 def test_a_pod_is_held_to_a_node_as_the_scheduler_counts(tmp_path: Path) -> None:
     amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "2"}
-    status = {"capacity": amounts, "allocatable": amounts}
+    status = {"capacity": amounts, "allocatable": {**amounts, "cpu": "7920m"}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
     (tmp_path / "node.json").write_text(json.dumps(node))
     (tmp_path / "pod.yaml").write_text(
@@ -306,7 +306,7 @@ def test_a_pod_is_held_to_a_node_as_the_scheduler_counts(tmp_path: Path) -> None
     )
     found = findings(tmp_path, "pod.yaml", "--node", "node.json", code=1)
     assert [one["message"] for one in found if one["id"] == "QL080"] == [
-        "requests 9 cpu, the node has 8 for pods",
+        "requests 9 cpu, the node has 7920m for pods",
         "requests 4 nvidia.com/gpu, the node has 2 for pods",
         "requests 1 example.com/b, the node has 0 for pods",
     ]

@@ -18,7 +18,9 @@ from qoslet.core.node.node import (
     Node,
     allocatable,
     enforced,
+    is_flag,
     pods_limit,
+    schedulable,
 )
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.plan.pod_planner import Planner
@@ -106,25 +108,12 @@ class NodePlan(Struct, frozen=True):
     plan: Plan | None = None
 
 
-def _schedulable(node: Node, left: Amounts) -> Amounts:
-    """What the scheduler counts with: what the node reports, but what is ``left`` by its configuration
-    where one is given, or a flag that decides about it; devices are those that are healthy."""
-    reported = amounts(node.status_allocatable)
-    devices = {name: amount for name, amount in reported.items() if "/" in name}
-    whole = bool(reported) and not (node.kubelet_given or _is_flag(node, _RESERVING))
-    known = "pods" in reported and not (
-        node.kubelet_given or _is_flag(node, ("maxPods", "podsPerCore"))
-    )
-    pods = reported["pods"] if known else pods_limit(node)
-    return {**(reported if whole else {**left, **devices}), "pods": pods}
-
-
-_RESERVING = ("kubeReserved", "systemReserved", "evictionHard", "reservedSystemCPUs")
-
-
-def _is_flag(node: Node, fields: Sequence[str]) -> bool:
-    """Whether a flag gives one of these fields of a KubeletConfiguration."""
-    return any(node.origins.get(field, "").startswith("--") for field in fields)
+def _schedulable(node: Node) -> Amounts:
+    """What the scheduler counts with, and how many pods the node takes."""
+    reported = node.status_allocatable.get("pods")
+    if reported is None or node.kubelet_given or is_flag(node, ("maxPods", "podsPerCore")):
+        return {**amounts(schedulable(node)), "pods": pods_limit(node)}
+    return {**amounts(schedulable(node)), "pods": reported.value}
 
 
 class NodePlanner:
@@ -141,7 +130,7 @@ class NodePlanner:
         self._templates: dict[int, PodTemplatePlan] = {}
         self._noted: dict[int, bool] = {}
         left = amounts(allocatable(node))
-        self.schedulable = _schedulable(node, left)
+        self.schedulable = _schedulable(node)
         self._amounts = amounts(node.capacity), left, self.schedulable, amounts(enforced(node))
 
     @property

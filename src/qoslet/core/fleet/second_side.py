@@ -23,7 +23,7 @@ from qoslet.core.fleet.change import (
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlan, NodePlanner, ShapeGroup, gravest
 from qoslet.core.fleet.pod_shares import PodShares, Tiers
 from qoslet.core.fleet.shape_change import ShapeChange, ShapeChanges, ShapeStore
-from qoslet.core.node.node import allocatable, pods_limit
+from qoslet.core.node.node import pods_limit, schedulable
 from qoslet.core.plan.problems import room_problems
 from qoslet.core.plan.totals import Largest, NodeTotals
 from qoslet.core.problem import Problem, Severity
@@ -127,7 +127,7 @@ def _room(planner: NodePlanner) -> object:
     """What the pods of a node have, for the rows about it."""
     policy = planner.planner.policy
     node = policy.node
-    return allocatable(node), pods_limit(node), policy.enforced.get("memory"), node.os
+    return schedulable(node), pods_limit(node), policy.enforced.get("memory"), node.os
 
 
 class _Standing:

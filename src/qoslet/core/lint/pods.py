@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from qoslet.core.api.aggregate import requests
 from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
-from qoslet.core.node.node import allocatable
+from qoslet.core.node.node import schedulable
 from qoslet.core.quantity import ZERO, canonical
 
 
@@ -21,11 +21,11 @@ from qoslet.core.quantity import ZERO, canonical
     ),
 )
 def fits_nowhere(subject: PodSubject) -> Iterator[LintPlace]:
-    """Requests above what is allocatable, on nodes that somebody described."""
+    """Requests above what the scheduler counts with, on nodes that somebody described."""
     if not subject.described:
         return
     node = subject.policy.node
-    left = allocatable(node)
+    left = schedulable(node)
     for name, asked in requests(subject.pod, subject.policy.sum_rules).items():
         room = left.get(name)
         if room is None and "/" in name and node.status_allocatable:

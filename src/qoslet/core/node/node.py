@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -287,6 +287,24 @@ def allocatable(node: Node) -> Quantities:
         left["memory"] = rest if rest.nano >= 0 else from_nano(0, rest.format)
     left.pop("pid", None)
     return left
+
+
+_RESERVING = ("kubeReserved", "systemReserved", "evictionHard", "reservedSystemCPUs")
+
+
+def is_flag(node: Node, fields: Sequence[str]) -> bool:
+    """Whether a flag gives one of these fields of a KubeletConfiguration."""
+    return any(node.origins.get(field, "").startswith("--") for field in fields)
+
+
+def schedulable(node: Node) -> Quantities:
+    """What the scheduler counts with: what the node reports, or what is left by its configuration
+    where one is given, or a flag that decides about it. Devices are those that are healthy."""
+    reported = node.status_allocatable
+    if reported and not (node.kubelet_given or is_flag(node, _RESERVING)):
+        return reported
+    devices = {name: amount for name, amount in reported.items() if "/" in name}
+    return {**allocatable(node), **devices}
 
 
 def amount(quantities: Quantities, name: str) -> Quantity:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from qoslet.core.api.pod import Pod, QosClass
-from qoslet.core.node.node import Node, allocatable, pods_limit
+from qoslet.core.node.node import Node, pods_limit, schedulable
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem, Severity
 from qoslet.core.quantity import bytes_text, canonical, from_milli
@@ -84,7 +84,7 @@ def _by_whom(name: str, parts: Sequence[Part], total: int) -> str:
 def room_problems(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> Iterator[Problem]:
     """Those about what the pods ask for and the node's room."""
     node = f"node {policy.node.name or 'this'}"
-    left = allocatable(policy.node)
+    left = schedulable(policy.node)
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
         if name not in left:
             continue
