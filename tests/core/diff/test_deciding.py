@@ -55,3 +55,31 @@ def test_it_keeps_what_a_value_is_measured_with() -> None:
     pair = Pair(before, after, "/a")
     assert told(pair) == [(file, "warning", "worse", "swap")]
     assert told(deciding(pair)) == told(pair)
+
+
+def test_a_limit_of_swap_takes_nothing_where_no_node_has_swap() -> None:
+    some = [pod_of("web", resources({"requests": {"memory": "64Mi"}}))]
+    file = "memory.swap.max"
+    for refused, swap, lost in ((True, 0, False), (False, 0, True), (False, 1 << 30, True)):
+        before, after = (
+            plan(
+                some,
+                node_of(
+                    "1.36",
+                    capacity=CAPACITY,
+                    host={"hierarchy": one, "swap_controller": True},
+                    swap=swap,
+                    fail_swap_on=refused,
+                ),
+            )
+            for one in ("v1", "v2")
+        )
+        rows = [
+            row
+            for pair in pairs(before, after)
+            if pair.cgroup.level == "container"
+            for row in told(pair)
+            if row[0] == file
+        ]
+        how = ("warning", "worse") if lost else ("info", "same")
+        assert rows == [(file, *how, "swap")]

@@ -117,6 +117,7 @@ def _count(value: float) -> str:
 
 
 CPU_SHARE = "cpu-share"
+SWAP = "swap"
 
 ASPECTS: tuple[Aspect, ...] = (
     Aspect(
@@ -178,7 +179,7 @@ ASPECTS: tuple[Aspect, ...] = (
         loses=False,
     ),
     Aspect(
-        "swap",
+        SWAP,
         "swap limit",
         ("memory.swap.max", "memory.memsw.limit_in_bytes"),
         _swap,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.diff.aspects import CPU_SHARE, OOM_SCORE, Aspect, aspect_of
+from qoslet.core.diff.aspects import CPU_SHARE, OOM_SCORE, SWAP, Aspect, aspect_of
 from qoslet.core.diff.cpu_shares import cpu_shares
 from qoslet.core.diff.pairs import Pair, pairs
 from qoslet.core.diff.workload_hints import WorkloadHint, hints
@@ -190,7 +190,7 @@ def deciding(pair: Pair) -> Pair:
         Cgroup("", "pod", _bare(side, files), oom_score_adj=score)
         for side, score in zip((left, right), scores, strict=True)
     )
-    return Pair(first, second, "", pair.moved, pair.cpus)
+    return Pair(first, second, "", pair.moved, pair.cpus, pair.can_swap)
 
 
 _BLANK = Cgroup("", "pod", ())
@@ -281,10 +281,10 @@ class _Row(Struct, frozen=True):
         shown = aspect.show(after)
         if before == after:
             return "same", f"{aspect.title}: {shown}, as before"
-        return (
-            _compared(before, after, aspect.better),
-            f"{aspect.title}: {shown}, before {aspect.show(before)}",
-        )
+        meaning = f"{aspect.title}: {shown}, before {aspect.show(before)}"
+        if aspect.id == SWAP and not self.pair.can_swap:
+            return "same", f"{meaning}; the node has no swap"
+        return _compared(before, after, aspect.better), meaning
 
     def _plain(self) -> str:
         if self.before is None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from qoslet.core.node.node import can_swap
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.node_policy import cpu_list
 
@@ -19,13 +20,15 @@ Identity = tuple[str, ...]
 class Pair(Struct, frozen=True):
     """A cgroup on both sides; None where a side has none. ``moved``: it stands elsewhere below
     what is its parent on both sides, or below another parent. ``cpus`` are those of the machine
-    on both sides, as a list: a cgroup without a list of its own has them."""
+    on both sides, as a list: a cgroup without a list of its own has them. ``can_swap``: a side's
+    node may have swap, so that a limit of it means something."""
 
     before: Cgroup | None
     after: Cgroup | None
     name: str
     moved: bool = False
     cpus: tuple[str, str] = ("", "")
+    can_swap: bool = True
 
     @property
     def is_same(self) -> bool:
@@ -69,6 +72,7 @@ class _Side:
 
     def __init__(self, plan: Plan, above: Sequence[Cgroup]) -> None:
         self.cpus = cpu_list(plan.node)
+        self.can_swap = can_swap(plan.node)
         root = plan.node.kubelet.cgroup_root.rstrip("/")
         self.cgroups: dict[Identity, Cgroup] = {}
         self.of_name = {one.name: _identity(one, root) for one in above}
@@ -98,7 +102,8 @@ def _identity(cgroup: Cgroup, root: str) -> Identity:
 def _pair(identity: Identity, left: _Side, right: _Side) -> Pair:
     before, after = left.cgroups[identity], right.cgroups.get(identity)
     moved = after is not None and left.place(before) != right.place(after)
-    return Pair(before, after, before.name, moved, (left.cpus, right.cpus))
+    swap = left.can_swap or right.can_swap
+    return Pair(before, after, before.name, moved, (left.cpus, right.cpus), swap)
 
 
 def _new(cgroup: Cgroup, uids: dict[str, str]) -> Pair:

@@ -170,7 +170,7 @@ class ShapeChanges(dict[int, ShapeChange]):
         for one in places:
             before = None if one.before is None else left[one.before]
             after = None if one.after is None else right[one.after]
-            pair = Pair(before, after, "", one.moved, one.cpus)
+            pair = Pair(before, after, "", one.moved, one.cpus, one.can_swap)
             found.append(CgroupChange(pair, _both(pair, fractions)))
         return found
 
@@ -188,7 +188,13 @@ class ShapeChanges(dict[int, ShapeChange]):
         ]
         at = [{id(one): place for place, one in enumerate(groups)} for groups in (left, right)]
         return [
-            _Places(at[0].get(id(one.before)), at[1].get(id(one.after)), one.moved, one.cpus)
+            _Places(
+                at[0].get(id(one.before)),
+                at[1].get(id(one.after)),
+                one.moved,
+                one.cpus,
+                one.can_swap,
+            )
             for one in pairs(plans[0], plans[1], self._above_pods)
         ]
 
@@ -200,6 +206,7 @@ class _Places(Struct, gc=False):
     after: int | None
     moved: bool
     cpus: tuple[str, str]
+    can_swap: bool
 
 
 def _fractions(groups: Sequence[Cgroup]) -> Mapping[str, float]:

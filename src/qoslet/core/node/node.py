@@ -202,6 +202,11 @@ def pods_limit(node: Node) -> int:
     return min(kubelet.max_pods, node.capacity["cpu"].milli // 1000 * kubelet.pods_per_core)
 
 
+def can_swap(node: Node) -> bool:
+    """Whether the node has swap, or may have it: its kubelet starts with it."""
+    return node.swap > 0 or not node.kubelet.fail_swap_on
+
+
 def reserved(node: Node) -> Quantities:
     """system-reserved plus kube-reserved, per resource."""
     system, kube = node.kubelet.system_reserved, node.kubelet.kube_reserved
