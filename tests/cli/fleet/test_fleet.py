@@ -293,6 +293,7 @@ def test_a_page_draws_protection_and_throttled_containers(tmp_path: Path) -> Non
     assert "<h2>Throttled containers</h2>" in done.stdout
     plain = run("fleet", "cluster.json", "--memory-qos", "off", "-o", "html", folder=tmp_path)
     assert "<h2>Throttled" not in plain.stdout
+    assert "td:first-child{white-space:nowrap}" in plain.stdout, "names of nodes stay whole"
     assert "<h2>Protection" not in plain.stdout
     design = run("fleet", "cluster.json", "--memory-qos", "1.27", "-o", "html", folder=tmp_path)
     assert "<h2>Protection that pods claim</h2>" in design.stdout
@@ -318,6 +319,9 @@ def test_tables_for_notebooks(tmp_path: Path, form: str) -> None:
         table = arrow.ipc.open_stream(stream).read_all()
     assert table.column("name").to_pylist() == ["node-0", "node-1", "node-2"]
     assert table.column("requested_cpu_milli").to_pylist()[2] is None
+    empty = {name for name in table.column_names if not any(table.column(name).to_pylist())}
+    assert "allocatable_pid" in empty
+    assert not [name for name in empty if str(table.schema.field(name).type) == "null"]
 
 
 def test_zstd_needs_a_module(tmp_path: Path) -> None:

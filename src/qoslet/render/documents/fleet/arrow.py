@@ -66,11 +66,23 @@ def _row(result: NodeResult, resources: list[str]) -> dict[str, Any]:
     return row
 
 
+def _empty_type(name: str, found: list[Any]) -> str | None:
+    """The type of a column without any value: that of other fleets, so that tables can be joined."""
+    if any(one is not None for one in found):
+        return None
+    return "string" if name.startswith("binding_resource") else "int64"
+
+
 def table(fleet: Fleet, form: str) -> bytes:
     """The file. Raises CannotDo where pyarrow lacks."""
     check(form)
     arrow = import_module("pyarrow")
-    made = arrow.table(columns(fleet))
+    made = arrow.table(
+        {
+            name: arrow.array(found, _empty_type(name, found))
+            for name, found in columns(fleet).items()
+        }
+    )
     sink = arrow.BufferOutputStream()
     if form == "parquet":
         import_module("pyarrow.parquet").write_table(made, sink)

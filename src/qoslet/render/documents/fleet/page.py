@@ -38,7 +38,7 @@ body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;paddin
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem}
 th,td{text-align:right;padding:.2rem .5rem;border-bottom:1px solid var(--edge)}
-th:first-child,td:first-child,td.text,th.text{text-align:left}
+th:first-child,td:first-child,td.text,th.text{text-align:left}td:first-child{white-space:nowrap}
 .tiles{display:flex;flex-wrap:wrap;gap:.8rem}.tile{border:1px solid var(--edge);border-radius:6px;padding:.5rem .9rem}
 .tile b{display:block;font-size:1.35rem}td.text{overflow-wrap:anywhere;min-width:16rem}
 svg{max-width:100%;height:auto}svg text{fill:var(--ink);font-size:11px}svg.bars{min-width:21rem}svg.bars rect{fill:var(--bar)}
