@@ -247,7 +247,7 @@ def test_who_asks_for_pods_is_answered_in_the_middle_of_a_turn_that_waits(tmp_pa
     questions = Questions(patience=0.2)
     waits = replace(SNAPSHOT, last_sync_seconds=9.0)
     answers: list[bytes] = []
-    with AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", "systemd"), None):
+    with AgentSockets(str(tmp_path), pages_of(questions, "/qoslet", node_of), None):
         asking = threading.Thread(target=lambda: answers.append(ask(str(tmp_path), "/v1/pods")))
         asking.start()
         while asking.is_alive():
