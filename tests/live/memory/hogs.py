@@ -23,6 +23,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 MIB = 1 << 20
 PAGE = 4096
@@ -32,7 +33,8 @@ def grown(amount: int, seconds: float = 0.0) -> Iterator[mmap.mmap]:
     """Memory that is touched page by page; told after each MiB."""
     held = mmap.mmap(-1, max(1, amount) * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     # or a huge page comes with the first touch of it
-    held.madvise(mmap.MADV_NOHUGEPAGE)
+    with suppress(OSError):  # a kernel without transparent huge pages
+        held.madvise(mmap.MADV_NOHUGEPAGE)
     begun = time.monotonic()
     block = os.urandom(PAGE) * (MIB // PAGE)
     for one in range(amount):
