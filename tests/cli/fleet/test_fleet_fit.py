@@ -76,13 +76,36 @@ def test_what_decides_about_allocatable_decides_about_what_fits(
         assert f"{wanted[0]} → {other[0]}" in done.stdout
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FITS: list[tuple[str, dict[str, Any], dict[str, tuple[int, str]], list[str]]] = [
     ("Pod", {}, {"a": (8, "cpu"), "b": (0, "taints"), "off": (0, "unschedulable")}, []),
     (
         "Pod",
-        {"nodeSelector": {"pool": "gpu"}, "affinity": {"nodeAffinity": {}}},
+        {"nodeSelector": {"pool": "gpu"}, "affinity": {"podAntiAffinity": {REQUIRED: [{}]}}},
         {"a": (8, "cpu"), "b": (0, "nodeSelector"), "off": (0, "unschedulable")},
         ["affinity"],
+    ),
+    (
+        "Pod",
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    REQUIRED: {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": "pool", "operator": "In", "values": ["gpu"]}
+                                ]
+                            }
+                        ]
+                    }
+                }
+            },
+            "tolerations": [{"key": "k"}],
+            "nodeName": "b",
+        },
+        {"a": (8, "cpu"), "b": (0, "nodeAffinity"), "off": (0, "unschedulable")},
+        ["nodeName"],
     ),
     (
         "DaemonSet",
@@ -136,10 +159,12 @@ def test_what_limits_a_pod_to_nodes_counts_or_is_named(
 
 def test_what_a_bundle_does_not_tell_refuses_no_pod(tmp_path: Path) -> None:
     """It holds neither labels nor taints."""
+    terms = "{nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}"
+    affinity = f"  affinity: {{nodeAffinity: {{{REQUIRED}: {terms}}}}}\n"
     (tmp_path / "pod.yaml").write_text(
-        f"{MORE}  nodeSelector: {{pool: gpu}}\n".replace("1Gi", "1Mi")
+        f"{MORE}  nodeSelector: {{pool: gpu}}\n{affinity}".replace("1Gi", "1Mi")
     )
     path = str(BUNDLES / "kubelet-containerd-v1.tar.gz")
     found = fleet(tmp_path, path, "--fit", "pod.yaml")
     assert found["nodes"][0]["fit"]["bindingResource"] == "cpu"
-    assert found["totals"]["fit"]["notConsidered"] == ["nodeSelector", "taints"]
+    assert found["totals"]["fit"]["notConsidered"] == ["nodeSelector", "nodeAffinity", "taints"]

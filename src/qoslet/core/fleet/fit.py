@@ -1,6 +1,6 @@
 """How many more of a pod a node takes, as the scheduler counts: requests against allocatable.
 
-Source: kube-scheduler NodeResourcesFit (fit.go fitsRequest), NodeAffinity (nodeSelector), NodePorts,
+Source: kube-scheduler NodeResourcesFit (fit.go fitsRequest), NodeAffinity (nodeSelector too), NodePorts,
 TaintToleration, NodeUnschedulable; core/v1 Toleration.ToleratesTaint; DaemonSet controller (one pod a
 node, AddOrUpdateDaemonPodTolerations). What else limits where a pod runs is named, not considered.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 
 from qoslet.core.api.pod import Pod
+from qoslet.core.fleet.node_affinity import NodeAffinity, node_affinity
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow, Taint
 from qoslet.core.resources.admission import supports_os
@@ -24,6 +25,8 @@ SYSTEM = "os"
 """What binds on a node of another operating system."""
 SELECTOR = "nodeSelector"
 """What binds on a node without the labels that the pod asks for."""
+AFFINITY = "nodeAffinity"
+"""What binds on a node that the pod's required node affinity does not select."""
 DAEMON_SET = "daemonSet"
 """What binds where a DaemonSet runs its one pod."""
 HOST_PORT = "hostPort"
@@ -31,7 +34,9 @@ HOST_PORT = "hostPort"
 TAINTS = "taints"
 """What binds on a node with a taint that the pod does not tolerate."""
 
-_LIMITING = ("affinity", "topologySpreadConstraints", "resourceClaims", "runtimeClassName")
+# A pod that runs names the node that was chosen for it.
+_LIMITING = ("nodeName", "topologySpreadConstraints", "resourceClaims", "runtimeClassName")
+_BETWEEN_PODS = ("podAffinity", "podAntiAffinity")
 
 
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -67,13 +72,14 @@ class Toleration(Struct, frozen=True, gc=False):
 
 class FitRequest(Struct, frozen=True):
     """The pod that is to fit, the labels that its nodes need, the taints that it tolerates, what else
-    allows only one of it on a node, and the fields of its spec that limit where it runs and are not
-    considered."""
+    allows only one of it on a node, the node affinity that it requires, and the fields of its spec that
+    limit where it runs and are not considered."""
 
     pod: Pod
     labels: Mapping[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     single: str = ""
+    affinity: NodeAffinity | None = None
     ignored: tuple[str, ...] = ()
 
 
@@ -86,7 +92,8 @@ def fit_request(pod: Pod, spec: Mapping[str, Any]) -> FitRequest:
     tolerations = _tolerations(pod, spec.get("tolerations"))
     if is_daemon:
         single, tolerations = DAEMON_SET, (*tolerations, *_of_daemons(spec))
-    return FitRequest(pod, labels, tolerations, single, tuple(_ignored(spec)))
+    affinity = node_affinity(spec.get("affinity"), pod.where)
+    return FitRequest(pod, labels, tolerations, single, affinity, tuple(_ignored(spec)))
 
 
 def _tolerations(pod: Pod, given: Any) -> tuple[Toleration, ...]:
@@ -130,6 +137,10 @@ def _host_ports(spec: Mapping[str, Any]) -> Iterator[int]:
 
 def _ignored(spec: Mapping[str, Any]) -> Iterator[str]:
     """The fields that limit where a pod runs and are not considered."""
+    affinity = spec.get("affinity") or {}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    if any((affinity.get(name) or {}).get(required) for name in _BETWEEN_PODS):
+        yield "affinity"
     yield from (name for name in _LIMITING if spec.get(name))
     if any(
         "persistentVolumeClaim" in one or "ephemeral" in one for one in spec.get("volumes") or ()
@@ -181,6 +192,8 @@ class Fitter:
             return ""
         if any(row.labels.get(key) != value for key, value in request.labels.items()):
             return SELECTOR
+        if request.affinity is not None and not request.affinity.selects(row.name, row.labels):
+            return AFFINITY
         repelling = (one for one in row.taints if one.effect in _REPELLING)
         return "" if all(map(self._tolerates, repelling)) else TAINTS
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qoslet.core.fleet.change import NodeChange
 from qoslet.core.fleet.cluster import Cluster
-from qoslet.core.fleet.fit import SELECTOR, TAINTS, Fit, FitRequest, Fitter
+from qoslet.core.fleet.fit import AFFINITY, SELECTOR, TAINTS, Fit, FitRequest, Fitter
 from qoslet.core.fleet.nodes import FoundNode, NodeFactory
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner
 from qoslet.core.fleet.problems import FleetProblem, ProblemTable
@@ -206,8 +206,10 @@ def _counted(outcome: NodeOutcome) -> NodeOutcome:
 
 def _ignored(cluster: Cluster, fit: FitRequest) -> tuple[str, ...]:
     """What is not considered of the pod and of the nodes."""
-    unknown = ((SELECTOR,) if fit.labels else ()) + (TAINTS,) if cluster.bundled else ()
-    return (*fit.ignored, *unknown)
+    if not cluster.bundled:
+        return fit.ignored
+    wanted = {SELECTOR: bool(fit.labels), AFFINITY: fit.affinity is not None, TAINTS: True}
+    return (*fit.ignored, *(name for name, is_wanted in wanted.items() if is_wanted))
 
 
 def _input_rows(cluster: Cluster) -> Iterator[tuple[Problem, str | None]]:
