@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 
 from qoslet.core.api.documents import Document, Spot, run_document
 from qoslet.core.api.owners import Claim, Owners, Workload
 from qoslet.core.api.pod import Pod, PodSequence
-from qoslet.core.api.schema import Metadata
+from qoslet.core.api.schema import DECODE_ERRORS, Metadata
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput, FaultCode
 
@@ -21,6 +21,24 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 256 * 1024
 """Bytes of a file up to which keys that occur twice are looked for."""
+
+
+def _may_repeat_keys(data: bytes) -> bool:
+    """Whether the JSON text has more keys than the objects that are decoded from it. Each key has a quote
+    before its colon; a text that has one, too, is taken for one."""
+    try:
+        count, waiting = 0, [json.decode(data)]
+    except DECODE_ERRORS:
+        # a number that no decoder keeps, where nobody reads it
+        return True
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            count += len(value)
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return data.translate(None, b" \t\r\n").count(b'":') != count
 
 
 def claim_of(
@@ -71,7 +89,10 @@ class Loaded(PodSequence, Struct):
         a whole cluster."""
         self.files.add(document.file)
         whole = document.data
-        if isinstance(whole, memoryview) and memoryview(whole.obj).nbytes <= _LOOKED_AT:
+        if not isinstance(whole, memoryview) or memoryview(whole.obj).nbytes > _LOOKED_AT:
+            return
+        if _may_repeat_keys(bytes(whole)):
+            # most programs start without it
             from qoslet.core.api.repeated_keys import repeated_keys
 
             self.problems += repeated_keys(bytes(whole), document.where)
