@@ -1,20 +1,26 @@
 """Which nodes the required node affinity of a pod selects.
 
-Source: component-helpers nodeaffinity.go (terms are alternatives; an empty one selects no node),
-apimachinery labels/selector.go Requirement.Matches.
+Source: component-helpers nodeaffinity.go (terms are alternatives; an empty one selects no node).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert
 
+from qoslet.core.api.input.label_selector import Operator, Requirement
 from qoslet.errors import BadInput
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_OPERATORS: Mapping[str, Operator] = {
+    "In": "in",
+    "NotIn": "notin",
+    "Exists": "exists",
+    "DoesNotExist": "absent",
+    "Gt": "above",
+    "Lt": "below",
+}
 
 
 class _Rule(Struct, frozen=True, gc=False):
@@ -24,22 +30,9 @@ class _Rule(Struct, frozen=True, gc=False):
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     values: tuple[str, ...] | None = None
 
-    def holds(self, found: str | None) -> bool:
-        """Whether a label (None: the node lacks it) is as the rule says."""
-        values = self.values or ()
-        match self.operator:
-            case "In":
-                return found in values
-            case "NotIn":
-                return found not in values
-            case "Exists":
-                return found is not None
-            case "DoesNotExist":
-                return found is None
-        numbers = [int(one) for one in (found or "", *values) if _INTEGER.fullmatch(one)]
-        if len(numbers) != 2:
-            return False
-        return numbers[0] > numbers[1] if self.operator == "Gt" else numbers[0] < numbers[1]
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels are as the rule says."""
+        return Requirement(self.key, _OPERATORS[self.operator], self.values or ()).holds(labels)
 
 
 class _Term(Struct, frozen=True, gc=False, rename="camel"):
@@ -50,10 +43,9 @@ class _Term(Struct, frozen=True, gc=False, rename="camel"):
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether all of its rules hold."""
-        rules = [(one, labels.get(one.key)) for one in self.match_expressions or ()]
-        fields = {"metadata.name": name}
-        rules += [(one, fields.get(one.key)) for one in self.match_fields or ()]
-        return bool(rules) and all(rule.holds(found) for rule, found in rules)
+        held = [one.holds(labels) for one in self.match_expressions or ()]
+        held += [one.holds({"metadata.name": name}) for one in self.match_fields or ()]
+        return bool(held) and all(held)
 
 
 class NodeAffinity(Struct, frozen=True):

@@ -44,10 +44,10 @@ class Requirement(Struct, frozen=True):
                 return value is not None
             case "absent":
                 return value is None
-        if value is None or not _INTEGER.fullmatch(value):
+        numbers = [int(one) for one in (value or "", *self.values) if _INTEGER.fullmatch(one)]
+        if len(numbers) != 2:
             return False
-        bound = int(self.values[0])
-        return int(value) > bound if self.operator == "above" else int(value) < bound
+        return numbers[0] > numbers[1] if self.operator == "above" else numbers[0] < numbers[1]
 
 
 class Selector(Struct, frozen=True):
