@@ -298,3 +298,22 @@ def test_a_service_waits_for_further_pods() -> None:
     bench.put("a", restart="Never")
     bench.clock.at_sleep = lambda now: bench.keeper.end("a")
     assert len(looped(bench).turns) > 3
+
+
+def test_ends_that_come_one_after_the_other_are_waited_for() -> None:
+    """As of a runtime that has many containers to end, and needs longer than the grace period."""
+    bench = timed(1.0)
+    due = {"a": 25.0, "b": 50.0, "c": 75.0}
+    for uid in due:
+        bench.put(uid)
+    bench.keeper.stuck = set(due)
+
+    def end(now: float) -> None:
+        for uid in bench.keeper.running:
+            if now >= due[uid]:
+                bench.keeper.end(uid)
+
+    bench.clock.at_sleep = end
+    looped(bench)
+    assert bench.groups() == []
+    assert 75.0 <= bench.clock.now < 80.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from qoslet.agent.pods.teardown import deepest_first
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.reconcile.steps import Step
+from qoslet.core.workload.lifecycle import Patience
 from qoslet.errors import QosletError
 
 POLL_SECONDS = 0.05
@@ -38,13 +39,13 @@ def end(
     deadline: float | None = None
     logged: set[str] = set()
     grace = max((one.grace_seconds for one in context.workers.values()), default=0.0)
-    killed_by = context.now + grace + KILL_SECONDS
+    patience = Patience(grace, KILL_SECONDS, context.now)
     for worker in context.workers.values():
         worker.restart_pending = False
-    while context.workers and context.now < killed_by:
+    while context.workers and patience.lasts(_running(context.workers), context.now):
         if hurry() and not hurried:
             hurried = True
-            killed_by = min(killed_by, context.now + KILL_SECONDS)
+            patience.hurry(context.now)
             for worker in context.workers.values():
                 if worker.phase is WorkerPhase.TERMINATING:
                     reconciler.teardown.stop(worker, 0.0)
@@ -69,6 +70,12 @@ def end(
         return wrong + _remove_all(reconciler) + undo()
     except (QosletError, OSError) as error:
         return [*wrong, str(error)]
+
+
+def _running(workers: Mapping[str, PodWorker]) -> int:
+    """How many containers and pods are still there."""
+    states = (state for worker in workers.values() for state in worker.container_states)
+    return len(workers) + sum(state.running for state in states)
 
 
 def _log_new(lines: set[str], logged: set[str], log: Callable[[str], None]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app.runtimes import cri_run
 from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record_done
+from qoslet.core.workload.lifecycle import Patience
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.kill import is_populated
 from qoslet.host.cgroupfs.lifted_limits import lift
@@ -335,18 +336,14 @@ def _end_all(
     frozen = set[str]()
     waits = False
     lift_at = time.monotonic() + LIFT_SECONDS
-    deadline = (
-        time.monotonic()
-        + max((pod.grace_seconds for pod in before.values()), default=0.0)
-        + patience
-    )
-    while (
-        any(not pod.ended for pod in runtime.list_pods().values()) and time.monotonic() <= deadline
-    ):
-        runtime.poll()
+    grace = max((pod.grace_seconds for pod in before.values()), default=0.0)
+    wait = Patience(grace, patience, time.monotonic())
+    while left := [pod for pod in runtime.list_pods().values() if not pod.ended]:
+        containers = sum(state.running for state in runtime.poll())
+        if not wait.lasts(len(left) + containers, time.monotonic()):
+            break
         if time.monotonic() >= lift_at:
-            left = [pod for pod in runtime.list_pods().values() if not pod.ended]
-            if left and not waits:
+            if not waits:
                 say(_waits(left))
             waits = True
             pods = _cgroups_of(runtime)

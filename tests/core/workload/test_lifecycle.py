@@ -15,7 +15,7 @@ from qoslet.core.workload.life import (
     failed_to_start,
     withdrawn,
 )
-from qoslet.core.workload.lifecycle import Ending, actions, backoff_seconds, next_due
+from qoslet.core.workload.lifecycle import Ending, Patience, actions, backoff_seconds, next_due
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
 
@@ -95,3 +95,15 @@ def test_after_the_grace_period_everything_is_killed() -> None:
     lives = {name: began(NEW, 0.0) for name in ("a", "b")}
     due = actions(spec, lives, 110.0, Ending(100.0, 10.0))
     assert [(one.verb, one.name) for one in due] == [("kill", "a"), ("kill", "b")]
+
+
+def test_a_wait_begins_again_with_each_end() -> None:
+    wait = Patience(10.0, 30.0, 100.0)
+    assert wait.lasts(3, 100.0)
+    assert not wait.lasts(3, 140.0)
+    assert wait.lasts(2, 139.0)
+    assert wait.lasts(2, 168.0)
+    assert not wait.lasts(3, 169.0), "what begins is no end"
+    wait.hurry(100.0)
+    assert wait.lasts(2, 129.0)
+    assert not wait.lasts(2, 130.0)

@@ -9,6 +9,7 @@ Source: kubelet kuberuntime_manager.go computePodActions, KEP-753 (sidecars), cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -32,6 +33,27 @@ class Ending(Struct, frozen=True, omit_defaults=True):
 
     begun_at: float
     grace: float
+
+
+class Patience:
+    """How long ends are waited for: ``seconds`` beyond the grace period, and again from each one that
+    came: where many end, a runtime takes them one after the other."""
+
+    def __init__(self, grace_seconds: float, seconds: float, now: float) -> None:
+        self._seconds = seconds
+        self._fewest = math.inf
+        self._ends_at = now + grace_seconds + seconds
+
+    def lasts(self, left: int, now: float) -> bool:
+        """Whether to go on with the wait; ``left`` is how many have not ended."""
+        if left < self._fewest:
+            self._fewest = left
+            self._ends_at = max(self._ends_at, now + self._seconds)
+        return now < self._ends_at
+
+    def hurry(self, now: float) -> None:
+        """Leave out what is left of the grace period."""
+        self._ends_at = min(self._ends_at, now + self._seconds)
 
 
 class Action(Struct, frozen=True):
