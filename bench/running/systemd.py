@@ -18,8 +18,7 @@ from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.machine.probe import probe
-from qoslet.host.systemd.driver import Systemd
-from qoslet.host.systemd.select_driver import open_driver
+from qoslet.host.systemd.select_driver import systemd_driver
 
 SIZES = (10, 110, 500)
 ALONE = 50
@@ -46,9 +45,7 @@ class Bench:
         where = (here.unified or "") if here.hierarchy == "v2" else (here.mounts or {})
         self.root = root_path(f"/qosletbench{secrets.token_hex(3)}", "systemd")
         self.stem = self.root[1:].removesuffix(".slice")
-        driver = open_driver("systemd", self.hierarchy, where, self.root).driver
-        assert isinstance(driver, Systemd)
-        self.driver = driver
+        self.driver = systemd_driver(self.hierarchy, where, self.root)
         self.values = V1 if self.hierarchy == "v1" else V2
 
     def pod(self, name: str) -> list[Step]:

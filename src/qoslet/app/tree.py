@@ -352,15 +352,15 @@ def _driver(place: TreeLocation, user: int, write: bool) -> tuple[Cgroupfs, Dele
     from qoslet.host.cgroupfs.driver import Cgroupfs
 
     if place.driver == "systemd":
-        from qoslet.host.systemd.select_driver import open_driver
+        from qoslet.host.systemd.select_driver import systemd_driver
 
         where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
         where = where or DEFAULT_POINT
-        units = open_driver("systemd", place.hierarchy, where, place.root, files=[CONTROL]).driver
-        if (v2 := unified(units.layout)) is not None:
+        systemd = systemd_driver(place.hierarchy, where, place.root, files=[CONTROL])
+        if (v2 := unified(systemd.layout)) is not None:
             point = v2.tree.point
-            return units, Delegation({"unified": point}, missing_below(point))
-        return units, Delegation(place.mounts, {})
+            return systemd, Delegation({"unified": point}, missing_below(point))
+        return systemd, Delegation(place.mounts, {})
     reached = probe_delegation(place.hierarchy, place.mounts, place.root, user, write=write)
     driver = Cgroupfs(place.hierarchy, reached.mounts, place.root, files=[CONTROL])
     if (layout := unified(driver.layout)) is not None:

@@ -15,7 +15,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.systemd.bus import Bus
 from qoslet.host.systemd.driver import Systemd
-from qoslet.host.systemd.select_driver import fits_runtime, open_driver
+from qoslet.host.systemd.select_driver import fits_runtime, systemd_driver
 from qoslet.host.systemd.units import Units, object_path
 from tests.host.systemd.test_driver import (
     APP,
@@ -246,7 +246,7 @@ def test_without_systemd_the_driver_is_refused() -> None:
     if Path("/proc/1/comm").read_text().strip() == "systemd":
         pytest.skip("PID 1 is systemd here: tests/live opens the driver")
     with pytest.raises(CannotDo, match="needs systemd as PID 1"):
-        open_driver("systemd", "v2", "/sys/fs/cgroup", ROOT)
+        systemd_driver("v2", "/sys/fs/cgroup", ROOT)
 
 
 def test_a_unit_stopped_just_before_a_change_leaves_nothing_for_the_next(bench: Bench) -> None:

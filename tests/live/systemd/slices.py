@@ -15,9 +15,11 @@ import pytest
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.machine.probe import probe
 from qoslet.host.systemd.driver import Systemd
-from qoslet.host.systemd.select_driver import DriverAndObserver, open_driver
+from qoslet.host.systemd.scope_holders import ScopeFilter
+from qoslet.host.systemd.select_driver import systemd_driver
 
 MIB = 1 << 20
 
@@ -51,18 +53,20 @@ class Live:
         self.name = f"/qoslet-test-{secrets.token_hex(4)}"
         self.root = root_path(self.name, "systemd")
         self.stem = self.root[1:].removesuffix(".slice")
-        self.made: list[DriverAndObserver] = []
+        self.made: list[Systemd] = []
         self.begin()
 
     def begin(self) -> None:
         """Another driver for the same root."""
-        self.made.append(open_driver("systemd", self.hierarchy, self.where, self.root))
+        self.made.append(systemd_driver(self.hierarchy, self.where, self.root))
 
     @property
     def driver(self) -> Systemd:
-        driver = self.made[-1].driver
-        assert isinstance(driver, Systemd)
-        return driver
+        return self.made[-1]
+
+    def observer(self) -> ScopeFilter:
+        """What sees the cgroups of the first driver."""
+        return ScopeFilter(CgroupObserver(self.hierarchy, self.where), self.made[0].holders)
 
     @property
     def pod(self) -> str:
@@ -120,7 +124,7 @@ class Live:
             self.clear()
         finally:
             for one in self.made:
-                one.driver.close()
+                one.close()
         listed = run("systemctl", "list-units", "--all", "--no-legend", f"{self.stem}*")
         assert listed == "", "units are left"
         for folder in ("transient", "system.control"):

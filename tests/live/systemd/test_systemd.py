@@ -100,7 +100,7 @@ def test_systemd_leaves_what_is_not_ours(live: Live) -> None:
     live.begin()
     (outcome,) = live.driver.perform([Step("create", live.root)])
     assert "no qoslet journal has it" in str(outcome.error)
-    live.made.pop().driver.close()
+    live.made.pop().close()
 
 
 def test_systemd_scope_runs_ends_and_runs_again(live: Live) -> None:
@@ -143,7 +143,7 @@ def test_systemd_scope_after_an_oom_kill(live: Live) -> None:
             until(lambda: driver.identity(live.app) is None)
             assert run("systemctl", "show", unit, "-pResult", "--value") == "oom-kill"
         else:
-            group = live.made[0].eyes.read_cgroup(live.app)
+            group = live.observer().read_cgroup(live.app)
             assert group is not None
             assert (group.oom_kills or 0) >= count
         good(driver.perform(steps))
@@ -326,7 +326,7 @@ def running(live: Live, process: subprocess.Popen[str]) -> set[int]:
 
     def runs() -> bool:
         """Whether what was forked is the container's program already."""
-        groups = live.made[0].eyes.observe(live.root).cgroups
+        groups = live.observer().observe(live.root).cgroups
         pids = {pid for path in groups if path.endswith(".scope") for pid in groups[path].pids}
         commands = {pid: Path(f"/proc/{pid}/cmdline") for pid in pids}
         found.update(
@@ -360,7 +360,7 @@ def test_systemd_parity_with_the_recorded_kubelets(live: Live, record_property) 
     if live.hierarchy == "v2":
         hugetlb = "hugetlb" in live.driver.layout.trees[0].read("", "cgroup.controllers").split()
     for request, wanted in plans(live.hierarchy, live.name, driver="systemd", hugetlb=hugetlb):
-        check(request, placed(wanted, live.root), live.driver, live.made[0].eyes, qos_totals)
+        check(request, placed(wanted, live.root), live.driver, live.observer(), qos_totals)
         live.clear()
         if qos_totals.compared >= LEAST:
             break

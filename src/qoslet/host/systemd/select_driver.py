@@ -1,23 +1,21 @@
-"""Which driver writes the tree here: chosen, opened, or refused with the reason and the remedy."""
+"""The systemd driver of this machine: opened, or refused with the reason and the remedy; and whether a
+container runtime uses the same driver as the node."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup import names
 from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.names import Kind
 from qoslet.core.cgroup.unit_properties import version_of
 from qoslet.errors import CannotDo
-from qoslet.host.cgroupfs.driver import Cgroupfs
-from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 
 if TYPE_CHECKING:
     from qoslet.host.systemd.bus import Bus
-    from qoslet.host.systemd.scope_holders import ScopeFilter
+    from qoslet.host.systemd.driver import Systemd
     from qoslet.host.systemd.units import Units
 
 Mounts = Mapping[str, str] | str
@@ -25,30 +23,40 @@ Mounts = Mapping[str, str] | str
 _CGROUPFS = "--cgroup-driver cgroupfs"
 
 
-class DriverAndObserver(NamedTuple):
-    """A driver with the observer that sees what it makes, at the same paths."""
-
-    driver: Cgroupfs
-    eyes: CgroupObserver | ScopeFilter
-
-
-def open_driver(
-    kind: Kind, hierarchy: str, where: Mounts, root: str, *, files: Iterable[str] = ()
-) -> DriverAndObserver:
-    """The driver for ``root``, a path as ``root_path`` gives it. ``where`` is as for
-    ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo`` where it does not fit this machine."""
-    runs = _first_process() == "systemd"
-    if kind == "systemd":
-        return _systemd(hierarchy, where, root, runs, files)
-    if runs and any(part.endswith((names.SLICE, ".scope")) for part in root.split("/")):
+def systemd_driver(
+    hierarchy: str, where: Mounts, root: str, *, files: Iterable[str] = ()
+) -> Systemd:
+    """The driver for ``root``, a path as ``root_path`` gives it, by this user's manager: the system's for
+    root. ``where`` is as for ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo``
+    where it does not fit this machine."""
+    if (first := _first_process()) != "systemd":
         raise CannotDo(
-            "names that end in .slice or .scope belong to systemd, which is running",
-            where=root,
-            hint="choose another --cgroup-root, or --cgroup-driver systemd",
+            f"the systemd driver needs systemd as PID 1, but PID 1 is {first or 'unknown'}",
+            where="--cgroup-driver",
+            hint=_CGROUPFS,
         )
-    return DriverAndObserver(
-        Cgroupfs(hierarchy, where, root, files=files), CgroupObserver(hierarchy, where)
-    )
+    user = os.geteuid() != 0
+    if user and hierarchy == "v1":
+        raise CannotDo(
+            "systemd delegates no cgroup v1 controller to users",
+            where="--cgroup-driver",
+            hint="run as root, or boot with cgroup v2",
+        )
+    # asyncio and D-Bus are costly: only who uses systemd pays for them
+    from qoslet.host.systemd.bus import SYSTEM_BUS, Bus, runtime_directory, user_bus
+    from qoslet.host.systemd.driver import Systemd
+
+    bus = Bus(user_bus() if user else SYSTEM_BUS)
+    try:
+        units, above = bus.run(_manager(bus))
+        if user:
+            units.control = f"{runtime_directory()}/systemd/user.control"
+            where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
+        own = systemds_own(mounts()) if hierarchy == "v1" else []
+        return Systemd(hierarchy, where, root, units, own=own, files=files)
+    except BaseException:
+        bus.close()
+        raise
 
 
 def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
@@ -76,43 +84,6 @@ def _first_process() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def _systemd(
-    hierarchy: str, where: Mounts, root: str, runs: bool, files: Iterable[str]
-) -> DriverAndObserver:
-    """The driver of this user's manager: the system's for root."""
-    if not runs:
-        name = _first_process() or "unknown"
-        raise CannotDo(
-            f"the systemd driver needs systemd as PID 1, but PID 1 is {name}",
-            where="--cgroup-driver",
-            hint=_CGROUPFS,
-        )
-    user = os.geteuid() != 0
-    if user and hierarchy == "v1":
-        raise CannotDo(
-            "systemd delegates no cgroup v1 controller to users",
-            where="--cgroup-driver",
-            hint="run as root, or boot with cgroup v2",
-        )
-    # asyncio and D-Bus are costly: only who uses systemd pays for them
-    from qoslet.host.systemd.bus import SYSTEM_BUS, Bus, runtime_directory, user_bus
-    from qoslet.host.systemd.driver import Systemd
-    from qoslet.host.systemd.scope_holders import ScopeFilter
-
-    bus = Bus(user_bus() if user else SYSTEM_BUS)
-    try:
-        units, above = bus.run(_manager(bus))
-        if user:
-            units.control = f"{runtime_directory()}/systemd/user.control"
-            where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
-        own = systemds_own(mounts()) if hierarchy == "v1" else []
-        driver = Systemd(hierarchy, where, root, units, own=own, files=files)
-    except BaseException:
-        bus.close()
-        raise
-    return DriverAndObserver(driver, ScopeFilter(CgroupObserver(hierarchy, where), driver.holders))
 
 
 async def _manager(bus: Bus) -> tuple[Units, str]:
