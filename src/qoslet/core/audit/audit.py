@@ -122,7 +122,7 @@ def audit(
     that of v2."""
     context = _context(plan, live, units, mounts)
     sandboxed = sandboxed_pods(context)
-    matched = without_sandboxed(context, match(context), sandboxed)
+    matched = without_sandboxed(match(context), sandboxed)
     values = Values(context, matched.planned)
     findings = list(driver_findings(context))
     lacking: dict[str, frozenset[str]] = {}

@@ -385,7 +385,7 @@ def _layout(machine: Lookup, declared: bool, pinned: bool) -> Layout | None:
     return machine.noted("topology", machine.found().layout)
 
 
-def runs_systemd(machine: Lookup, facts: HostFacts) -> bool | None:
+def runs_systemd(machine: Lookup) -> bool | None:
     """Whether systemd is PID 1, as declared or as found; None: not known."""
     declared = machine.own.get("host.systemd")
     if declared is not None and isinstance(declared[0], bool):

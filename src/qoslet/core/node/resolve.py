@@ -127,7 +127,7 @@ def _driver(
         machine.origins["driver"] = where
         found = read.choice(machine.faults, where, value, ("cgroupfs", "systemd"))
         return "systemd" if found == "systemd" else "cgroupfs"
-    if kubelet is None and os == "linux" and host_facts.runs_systemd(machine, facts):
+    if kubelet is None and os == "linux" and host_facts.runs_systemd(machine):
         machine.origins["driver"] = machine.origins.get("host.systemd", "probed")
         if machine.origins["driver"] == "probed":
             machine.probed.add("driver")
@@ -322,6 +322,6 @@ def node_from(
     )
     validation.faults_of(faults, node, found)
     faults.check()
-    runs = host_facts.runs_systemd(machine, facts) if driver == "systemd" else None
+    runs = host_facts.runs_systemd(machine) if driver == "systemd" else None
     problems.extend(validation.problems_of(node, found, runs, foreign=foreign))
     return node, problems

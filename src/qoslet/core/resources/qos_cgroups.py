@@ -264,7 +264,7 @@ def _pod_memory(
     files.memory_limit(limit, ("memory.limit.pod", (limit, "sum of memory limits")))
 
 
-def _pod_high(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers, files: Files) -> None:
+def _pod_high(policy: NodePolicy, pod: Pod, sums: PodNumbers, files: Files) -> None:
     """memory.high of 1.37 for pods with pod-level memory resources."""
     level = pod.resources if policy.pod_level else None
     level_limit = 0
@@ -314,7 +314,7 @@ def pod_files(policy: NodePolicy, pod: Pod, qos: QosClass, sums: PodNumbers) -> 
     if policy.v2:
         request = sums.requests.get("memory", ZERO).value
         files.rows(pod_rows(policy, qos, request, pod.memory))
-        _pod_high(policy, pod, qos, sums, files)
+        _pod_high(policy, pod, sums, files)
     return files
 
 

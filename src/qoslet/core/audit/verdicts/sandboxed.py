@@ -47,9 +47,7 @@ def _with_processes(context: AuditContext) -> set[str]:
     return found
 
 
-def without_sandboxed(
-    context: AuditContext, matched: MatchedGroups, uids: frozenset[str]
-) -> MatchedGroups:
+def without_sandboxed(matched: MatchedGroups, uids: frozenset[str]) -> MatchedGroups:
     """The cgroups without those in the pods of ``uids``: their runtime writes them in its own way."""
     if not uids:
         return matched

@@ -150,7 +150,7 @@ class PodEviction:
             return EvictionOutcome("refused", why)
         step = yield from self._take(workload)
         step = step or (yield from self._others(pod, workload))
-        return step or (yield from self._evict(pod))
+        return step or (yield from self._evict())
 
     def _look(self) -> Generator[Call | Pause, Reply, ApiPod | _Step]:
         """The pod as it is now."""
@@ -222,7 +222,7 @@ class PodEviction:
             return EvictionOutcome("refused", why)
         return _Again(why) if why else None
 
-    def _evict(self, pod: ApiPod) -> Generator[Call | Pause, Reply, _Step]:
+    def _evict(self) -> Generator[Call | Pause, Reply, _Step]:
         """Ask for the eviction."""
         if self._left <= 0:
             return _Again("the API server answers too late")
