@@ -53,7 +53,7 @@ def group_state(
     samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> PressureState:
     """Whether a cgroup is short at its own limit, by its samples, oldest first."""
-    samples = recent_samples(samples, lambda sample: sample.at, thresholds)
+    samples = recent_samples(samples, thresholds)
     path = samples[-1].path if samples else ""
     if not samples or len({sample.identity for sample in samples}) > 1:
         return PressureState(path, "calm", 0, "not enough samples yet")
@@ -100,7 +100,7 @@ def stuck_state(
     last = samples[-1]
     cache, limit = page_cache_bytes(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
     numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
-    sign = _gets_on(recent_samples(samples, lambda sample: sample.at, thresholds), limit)
+    sign = _gets_on(recent_samples(samples, thresholds), limit)
     if sign or cache > max(limit // 32, 2 * _MIB):
         numbers += sign
         return PressureState(state.path, "own limit", 0, numbers, state.rates)

@@ -13,7 +13,7 @@ Documentation/accounting/psi.rst, kernel mm/vmscan.c (``pgscan_*`` of /proc/vmst
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.memory.breakdown import human_bytes
-from qoslet.core.memory.sample import NodeMemory, Pressure
+from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 
 PressureKind = Literal["calm", "short", "own limit", "wanted"]
 """``wanted``: stalled containers need memory that the node does not have."""
@@ -115,7 +115,7 @@ def node_state(
     if in_vain := _takes_nothing(samples, thresholds):
         samples = [replace(one, available=min(one.free, one.available)) for one in samples]
         protected = 0
-    samples = recent_samples(samples, lambda sample: sample.at, thresholds)
+    samples = recent_samples(samples, thresholds)
     if not samples:
         return PressureState("", "calm", 0, "not enough samples yet")
     rates = tuple(node_stall(*pair) for pair in pairwise(_parts(samples)))
@@ -248,16 +248,14 @@ def describe(stall: StallRates) -> str:
     return ", ".join([*words, f"over {stall.seconds:.1f} s"])
 
 
-_Sample = TypeVar("_Sample")
+_Sample = TypeVar("_Sample", NodeMemory, MemorySample)
 
 
-def recent_samples(
-    samples: Sequence[_Sample], at: Callable[[_Sample], float], thresholds: PressureThresholds
-) -> list[_Sample]:
+def recent_samples(samples: Sequence[_Sample], thresholds: PressureThresholds) -> list[_Sample]:
     """The newest samples that cover ``window_seconds`` and are at least three; none if there are no
     such samples or they are too old."""
     for number in range(len(samples) - 3, -1, -1):
-        apart = at(samples[-1]) - at(samples[number])
+        apart = samples[-1].at - samples[number].at
         if apart > thresholds.max_gap_seconds:
             return []
         if apart >= thresholds.window_seconds:
