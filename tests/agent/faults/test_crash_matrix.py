@@ -211,6 +211,7 @@ class Witness:
         assert dict(world.processes) == dict.fromkeys(apps, 1)
         assert world.runtime.kept.keys() == stage.pods.keys()
         assert world.runtime.wrong == []
+        assert [line for line in agent.said if "another process" in line] == []
         volumes = {uid: spec.volumes for uid, (_, spec) in standing.items() if spec.volumes}
         assert {uid: len(names) for uid, names in world.disk.there.items()} == {
             uid: len(names) for uid, names in volumes.items()

@@ -9,7 +9,7 @@ import pytest
 from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference
-from qoslet.core.reconcile.journal import Created, JournalState, Set
+from qoslet.core.reconcile.journal import Created, CreateIntent, JournalState, Set
 from qoslet.core.reconcile.steps import Outcome, Step
 from tests.agent.fixtures import node
 from tests.agent.world import Agent, World, pod
@@ -131,16 +131,47 @@ def test_what_an_earlier_agent_did_not_get_to_write_is_no_such_change() -> None:
     journal.add([Set("/p", "pids.max", None, value) for value in ("8", "9")])
     row = Difference("/p", "differs", "pids.max", "9", "8")
     other = Difference("/p", "differs", "pids.max", "9", "7")
-    writes = UnsettledWrites(journal.earlier)
+    writes = UnsettledWrites(journal.values_before())
     assert writes.changed([row], journal, []) == [], "somebody else's turn"
     assert writes.changed([row], journal, ["/p"]) == []
     assert len(writes.changed([other], journal, ["/p"])) == 1
     assert writes.changed([], journal, ["/p"]) == [], "it is there"
     assert len(writes.changed([row], journal, ["/p"])) == 1, "from then on it is"
-    writes, step = UnsettledWrites(journal.earlier), Step("set", "/p", "pids.max", "9")
+    writes, step = UnsettledWrites(journal.values_before()), Step("set", "/p", "pids.max", "9")
     writes.begin([step], journal)
     writes.settle([Outcome(step)])
     assert len(writes.changed([row], journal, ["/p"])) == 1, "it was written"
+
+
+@pytest.mark.parametrize("before", [None, "max"])
+def test_a_first_write_that_an_earlier_agent_did_not_get_to_is_no_such_change(
+    before: str | None,
+) -> None:
+    """Its journal has the value, the file what a new cgroup begins with; that it made what it had begun
+    is written after it."""
+    journal = JournalState()
+    journal.add([CreateIntent("/p"), Set("/p", "pids.max", before, "9")])
+    row = Difference("/p", "differs", "pids.max", "9", "max")
+    other = Difference("/p", "differs", "pids.max", "9", "7")
+    for known in (journal, compacted(journal)):
+        writes = UnsettledWrites(known.values_before())
+        assert writes.changed([row], known, ["/p"]) == []
+        assert len(writes.changed([other], known, ["/p"])) == (before is not None)
+    journal.add([Created("/p", 5)])
+    for known in (journal, compacted(journal)):
+        assert len(UnsettledWrites(known.values_before()).changed([row], known, ["/p"])) == 1
+    journal.add([Set("/p", "memory.high", None, "4096")])
+    late = Difference("/p", "differs", "memory.high", "4096", "max")
+    for known in (journal, compacted(journal)):
+        found = UnsettledWrites(known.values_before()).changed([row, late], known, ["/p"])
+        assert ["pids.max" in line for line in found] == [True]
+
+
+def compacted(journal: JournalState) -> JournalState:
+    """What is read of a journal that was written anew."""
+    made = JournalState()
+    made.add(journal.entries())
+    return made
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])

@@ -124,7 +124,7 @@ class CgroupExecutor:
         self._shrink = shrink
         self._observed: Observed | None = None
         self._changed: set[str] = set()
-        self._unsettled = UnsettledWrites(self.journal.ledger.earlier)
+        self._unsettled = UnsettledWrites(self.journal.ledger.values_before())
         self._changes = CgroupChanges()
         self._files: set[str] = set()
 

@@ -18,10 +18,10 @@ _NOTED = 5
 class UnsettledWrites:
     """The files whose last write is in the journal and has not succeeded: it was not reached, failed,
     is pending, or was made in a cgroup that another process has ended. All other values of the journal were in the kernel, but for the last one of a file
-    with ``earlier`` values: the agent before may have ended or failed between journal and kernel."""
+    with values ``before``: the agent before may have ended or failed between journal and kernel."""
 
-    def __init__(self, earlier: Mapping[Key, tuple[str, ...]]) -> None:
-        self._earlier = dict(earlier)
+    def __init__(self, before: Mapping[Key, tuple[str | None, ...]]) -> None:
+        self._before = dict(before)
         self._keys: set[Key] = set()
 
     def begin(self, steps: Sequence[Step], journal: JournalState) -> None:
@@ -35,7 +35,7 @@ class UnsettledWrites:
             if one.error is None and not one.pending:
                 key = (one.step.path, one.step.file)
                 self._keys.discard(key)
-                self._earlier.pop(key, None)
+                self._before.pop(key, None)
 
     def forget(self, path: str, journal: JournalState) -> None:
         """Another process has ended this cgroup: nothing of the journal is in what stands there next."""
@@ -58,17 +58,18 @@ class UnsettledWrites:
 
     def _keep_differing(self, rows: Sequence[Difference], compared: Collection[str]) -> None:
         """The last value of a file without a difference has reached the kernel."""
-        if self._earlier:
+        if self._before:
             differing = {(row.path, row.file) for row in rows}
-            for key in [one for one in self._earlier if one[0] in compared]:
+            for key in [one for one in self._before if one[0] in compared]:
                 if key not in differing:
-                    del self._earlier[key]
+                    del self._before[key]
 
     def _is_changed(self, row: Difference, journal: JournalState) -> bool:
         key = (row.path, row.file)
         if row.verdict != "differs" or key in self._keys:
             return False
-        if row.found in self._earlier.get(key, ()):
+        before = self._before.get(key, ())
+        if row.found in before or None in before:
             return False
         known = journal.files.get(key)
         return known is not None and known[1] == row.wanted

@@ -4,7 +4,7 @@ A line is a checksum (CRC-32 of the rest, eight hex digits), a space and a JSON 
 wrong checksum, such as a truncated last one, are skipped.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 from zlib import crc32
 
@@ -196,23 +196,26 @@ class JournalState(Struct):
     """The state after all entries. ``cgroups``: path to state and inode (0 while unknown).
     ``files``: (path, file) to the value before the first write, and the last written value.
     ``earlier``: written values that a file may still hold, because the last write was not verified.
+    ``unconfirmed``: files whose last value may not have been written: no later entry tells of something that was done.
     ``read_back``: the last value as the kernel reads it back. ``adopted``: foreign cgroups with
     their inodes. ``names``: files by path, an index."""
 
     cgroups: dict[str, tuple[CgroupState, int]] = {}
     files: dict[Key, tuple[str | None, str]] = {}
     earlier: dict[Key, tuple[str, ...]] = {}
+    unconfirmed: set[Key] = set()
     read_back: dict[Key, str] = {}
     adopted: dict[str, int] = {}
     names: dict[str, set[str]] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Apply further entries, in order."""
-        files, names = self.files, self.names
+        files, names, unconfirmed = self.files, self.names, self.unconfirmed
         for entry in entries:
             # most entries are first writes of files
             if type(entry) is Set and (key := (entry.path, entry.file)) not in files:
                 files[key] = (entry.before, entry.value)
+                unconfirmed.add(key)
                 known = names.get(entry.path)
                 if known is None:
                     names[entry.path] = {entry.file}
@@ -221,6 +224,7 @@ class JournalState(Struct):
                 continue
             if type(entry) is Created:
                 self.cgroups[entry.path] = ("made", entry.inode)
+                unconfirmed.clear()
                 continue
             match entry:
                 case Set(path, file, before, value):
@@ -233,8 +237,10 @@ class JournalState(Struct):
                     self._adopt(path, inode)
                 case ReadBack(path, file, actual):
                     self.read_back[path, file] = actual
+                    unconfirmed.discard((path, file))
                 case Verified():
                     self.earlier.clear()
+                    unconfirmed.clear()
                 case Released(path, file):
                     self._release((path, file))
 
@@ -248,6 +254,7 @@ class JournalState(Struct):
             others = [known for known in self.earlier.get(key, ()) if known != last]
             self.earlier[key] = (*others, last)[-EARLIER:]
         self.files[key] = (first[0] if first else before, value)
+        self.unconfirmed.add(key)
 
     def _adopt(self, path: str, inode: int) -> None:
         """A foreign cgroup; a recreated one has no value of ours."""
@@ -262,6 +269,7 @@ class JournalState(Struct):
             self.cgroups[path] = ("removing", inode)
             return
         self.forget(path)
+        self.unconfirmed.clear()
 
     def forget(self, path: str) -> None:
         """Forget a removed cgroup and the values of its files."""
@@ -278,31 +286,46 @@ class JournalState(Struct):
             self.names.pop(path, None)
         for values in (self.files, self.earlier, self.read_back):
             values.pop(key, None)
+        self.unconfirmed.discard(key)
 
     def _forget_files(self, path: str) -> None:
         """Forget the files of a cgroup."""
         for file in self.names.pop(path, ()):
             for values in (self.files, self.earlier, self.read_back):
                 values.pop((path, file), None)
+            self.unconfirmed.discard((path, file))
 
     def entries(self) -> list[Entry]:
         """The shortest journal with the same state."""
         result: list[Entry] = [Adopted(path, inode) for path, inode in self.adopted.items()]
+        result += self._sets(self.files.keys() - self.unconfirmed)
         for path, (state, inode) in self.cgroups.items():
             result.append(Created(path, inode) if inode else CreateIntent(path))
             if state == "removing":
                 result.append(Removed(path))
-        for key, (before, value) in self.files.items():
-            result += [
-                Set(*key, before, earlier) for earlier in (*self.earlier.get(key, ()), value)
-            ]
+        result += self._sets(self.unconfirmed)
         return [*result, *(ReadBack(*key, value) for key, value in self.read_back.items())]
+
+    def _sets(self, keys: Collection[Key]) -> Iterator[Set]:
+        """The writes of some files, in the order of their first ones."""
+        for key, (before, value) in self.files.items():
+            if key in keys:
+                for one in (*self.earlier.get(key, ()), value):
+                    yield Set(*key, before, one)
 
     def is_owned(self, path: str, inode: int) -> bool:
         """Whether an existing cgroup is the one that qoslet created: by its inode, or because its
         creation was the last entry."""
         _, known = self.cgroups.get(path, ("", -1))
         return known in (0, inode)
+
+    def values_before(self) -> dict[Key, tuple[str | None, ...]]:
+        """What files may hold instead of their last value, as its write may not have been made; None
+        for what was there before a first one and was not read."""
+        firsts: dict[Key, tuple[str | None, ...]] = {
+            key: (self.files[key][0],) for key in self.unconfirmed
+        }
+        return firsts | self.earlier
 
     def possible_values(self, key: Key) -> tuple[str, ...]:
         """The written values that a file may hold, the last one first, as the kernel reads it back
