@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from qoslet.core.cgroup.names import root_path
-from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
-from qoslet.host.machine.probe import probe
+from qoslet.host.cgroupfs.mounted import required_mounts
 from qoslet.host.systemd.select_driver import systemd_driver
 
 SIZES = (10, 110, 500)
@@ -38,11 +37,7 @@ class Bench:
     """A driver below a root of its own."""
 
     def __init__(self) -> None:
-        here = probe()
-        if here.hierarchy is None:
-            raise CannotDo("no cgroup file system mounted")
-        self.hierarchy: Hierarchy = here.hierarchy
-        where = (here.unified or "") if here.hierarchy == "v2" else (here.mounts or {})
+        self.hierarchy, where = required_mounts()
         self.root = root_path(f"/qosletbench{secrets.token_hex(3)}", "systemd")
         self.stem = self.root[1:].removesuffix(".slice")
         self.driver = systemd_driver(self.hierarchy, where, self.root)

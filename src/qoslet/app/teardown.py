@@ -56,13 +56,12 @@ PODS_TOLD = 5
 
 def keeper_of(tree: OwnedTree, folder: str, limits: LogLimits | None = None) -> KeeperRuntime:
     """The containers of a tree. Raises CannotDo."""
-    place, mounts = tree.place, tree.reach.mounts
-    where = mounts["unified"] if place.hierarchy == "v2" else mounts
+    place = tree.place
     return KeeperRuntime.connect(
         folder,
         place.root,
         place.hierarchy,
-        where,
+        tree.reach.mounts,
         limits=limits,
         oom_ends_scopes=tree.driver.oom_ends_scopes,
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
 from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root, is_at_or_below, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -19,7 +18,7 @@ from qoslet.core.reconcile.journal import CONTROL, GUESTS, Adopted, JournalState
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root, probe_delegation
 from qoslet.host.cgroupfs.layout import unified
-from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.cgroupfs.mounted import required_mounts
 from qoslet.host.linux.openat import parent
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
 from qoslet.host.state.resume import damaged_journals, open_journal, read_journal, verb_of
@@ -229,8 +228,7 @@ def default_root() -> str:
     user = os.geteuid()
     if user == 0:
         return DEFAULT_ROOT
-    place = _machine(None)
-    return own_root(place.hierarchy, place.mounts, user) or DEFAULT_ROOT
+    return own_root(*required_mounts(), user) or DEFAULT_ROOT
 
 
 def chosen_root(given: str | None) -> str:
@@ -245,7 +243,7 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocati
         from qoslet.core.cgroup.names import root_path
 
         root = root_path(root, driver)
-    return replace(_machine(hierarchy), root=root, driver=driver)
+    return TreeLocation(*required_mounts(hierarchy), root, driver)
 
 
 def driver_of(root: str) -> Kind:
@@ -272,20 +270,6 @@ def _written(folder: str) -> float:
         return os.stat(f"{folder}/{JOURNAL}").st_mtime
     except OSError:
         return 0.0
-
-
-def _machine(hierarchy: Hierarchy | None) -> TreeLocation:
-    here = mounted()
-    if here.hierarchy is None:
-        raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
-    if hierarchy not in (None, here.hierarchy):
-        raise CannotDo(
-            f"the node document says cgroup {hierarchy}, this machine has {here.hierarchy}",
-            hint="remove host.hierarchy or --hierarchy",
-        )
-    if here.hierarchy == "v2":
-        return TreeLocation("v2", {"unified": here.unified} if here.unified else {}, "")
-    return TreeLocation("v1", here.mounts, "")
 
 
 @contextmanager
@@ -354,9 +338,7 @@ def _driver(place: TreeLocation, user: int, write: bool) -> tuple[Cgroupfs, Dele
     if place.driver == "systemd":
         from qoslet.host.systemd.select_driver import systemd_driver
 
-        where = place.mounts if place.hierarchy == "v1" else place.mounts.get("unified", "")
-        where = where or DEFAULT_POINT
-        systemd = systemd_driver(place.hierarchy, where, place.root, files=[CONTROL])
+        systemd = systemd_driver(place.hierarchy, place.mounts, place.root, files=[CONTROL])
         if (v2 := unified(systemd.layout)) is not None:
             point = v2.tree.point
             return systemd, Delegation({"unified": point}, missing_below(point))

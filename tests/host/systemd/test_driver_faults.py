@@ -246,7 +246,7 @@ def test_without_systemd_the_driver_is_refused() -> None:
     if Path("/proc/1/comm").read_text().strip() == "systemd":
         pytest.skip("PID 1 is systemd here: tests/live opens the driver")
     with pytest.raises(CannotDo, match="needs systemd as PID 1"):
-        systemd_driver("v2", "/sys/fs/cgroup", ROOT)
+        systemd_driver("v2", {"unified": "/sys/fs/cgroup"}, ROOT)
 
 
 def test_a_unit_stopped_just_before_a_change_leaves_nothing_for_the_next(bench: Bench) -> None:

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from qoslet.core.cgroup.names import root_path
-from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.host.cgroupfs.mounted import required_mounts
 from qoslet.host.cgroupfs.observe.observer import CgroupObserver
-from qoslet.host.machine.probe import probe
 from qoslet.host.systemd.driver import Systemd
 from qoslet.host.systemd.scope_holders import ScopeFilter
 from qoslet.host.systemd.select_driver import systemd_driver
@@ -46,10 +45,7 @@ class Live:
 
     def __init__(self) -> None:
         need_systemd()
-        here = probe()
-        assert here.hierarchy is not None
-        self.hierarchy: Hierarchy = here.hierarchy
-        self.where = (here.unified or "") if here.hierarchy == "v2" else (here.mounts or {})
+        self.hierarchy, self.where = required_mounts()
         self.name = f"/qoslet-test-{secrets.token_hex(4)}"
         self.root = root_path(self.name, "systemd")
         self.stem = self.root[1:].removesuffix(".slice")

@@ -82,20 +82,12 @@ def machine_source(plan: Plan) -> tuple[LiveSource, Mapping[str, str]]:
     """This machine as the source for a plan, and its mounts. Raises CannotDo where it is another
     machine than the plan's."""
     from qoslet.core.node.node import needs_linux
-    from qoslet.host.cgroupfs.mounted import mounted
+    from qoslet.host.cgroupfs.mounted import required_mounts
     from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 
     needs_linux(plan.node)
-    here = mounted()
-    if here.hierarchy is None:
-        raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
-    if here.hierarchy != plan.node.hierarchy:
-        raise CannotDo(
-            f"the node is described with cgroup {plan.node.hierarchy}, this machine has {here.hierarchy}",
-            hint="remove host.hierarchy or --hierarchy",
-        )
-    mounts = here.mounts if here.hierarchy == "v1" else {"unified": here.unified or ""}
-    reader = CgroupReader(here.hierarchy, mounts)
+    hierarchy, mounts = required_mounts(plan.node.hierarchy)
+    reader = CgroupReader(hierarchy, mounts)
     return LiveMachine(reader, plan.node.driver == "systemd"), mounts
 
 

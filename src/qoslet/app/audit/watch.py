@@ -142,8 +142,7 @@ class CgroupDirectories:
         """Watch the cgroups of a plan."""
         if self._inotify is None:
             return
-        here = mounted()
-        points = set(here.mounts.values()) if here.hierarchy == "v1" else {here.unified or ""}
+        points = set(mounted().points.values())
         paths = {one.path for one in plan.cgroups if one.path is not None}
         wanted = {f"{point}{path}" for point in points for path in paths}
         for gone in self._added - wanted:

@@ -249,8 +249,7 @@ def _cgroups(
     if here.hierarchy is None:
         missing[CGROUPS] = "no cgroup file system is mounted"
         return CgroupsResult([], [])
-    mounts = here.mounts if here.hierarchy == "v1" else {"unified": here.unified or ""}
-    reader = CgroupFilesReader(here.hierarchy, mounts, _page_sizes(node))
+    reader = CgroupFilesReader(here.hierarchy, here.points, _page_sizes(node))
     try:
         found = reader.read(trees, alone)
     finally:

@@ -125,10 +125,8 @@ def _of_machine(plan: Plan) -> Callable[[str], Observed]:
     from qoslet.app.audit.machine import machine_source
     from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 
-    mounts = machine_source(plan)[1]
-    if plan.node.hierarchy == "v1":
-        return CgroupObserver("v1", mounts, FILES_V1).observe
-    return CgroupObserver("v2", mounts["unified"], FILES_V2).observe
+    hierarchy, mounts = plan.node.hierarchy, machine_source(plan)[1]
+    return CgroupObserver(hierarchy, mounts, _files(hierarchy)).observe
 
 
 def _of_source(source: LiveSource, hierarchy: str) -> Callable[[str], Observed]:
@@ -137,7 +135,7 @@ def _of_source(source: LiveSource, hierarchy: str) -> Callable[[str], Observed]:
     from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 
     usage = "memory.current" if hierarchy == "v2" else "memory.usage_in_bytes"
-    files = (*(FILES_V2 if hierarchy == "v2" else FILES_V1), usage)
+    files = (*_files(hierarchy), usage)
 
     def observe(root: str) -> Observed:
         live = source.read(ReadRequest((root,), (), {}, files, frozenset()))
@@ -149,3 +147,8 @@ def _of_source(source: LiveSource, hierarchy: str) -> Callable[[str], Observed]:
         return Observed(0.0, found)
 
     return observe
+
+
+def _files(hierarchy: str) -> tuple[str, ...]:
+    """What is read of each cgroup."""
+    return FILES_V2 if hierarchy == "v2" else FILES_V1

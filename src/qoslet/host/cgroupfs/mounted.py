@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.errors import CannotDo
 from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
 
@@ -32,7 +33,7 @@ _V1_CONTROLLERS = {
 
 
 class CgroupMounts(Struct, frozen=True):
-    """Mount points by hierarchy. ``where``: v1 controller to mount point."""
+    """Mount points by hierarchy."""
 
     hierarchy: Hierarchy | None
     where: dict[str, str]
@@ -74,9 +75,30 @@ class HierarchyMounts(Struct, frozen=True):
     mounts: dict[str, str]
     unified: str | None
 
+    @property
+    def points(self) -> dict[str, str]:
+        """Those of the hierarchy, as ``layout_of`` takes them."""
+        if self.hierarchy != "v2" or self.unified is None:
+            return self.mounts
+        return {"unified": self.unified}
 
-def mounted(root: str = "") -> HierarchyMounts:
+
+def mounted() -> HierarchyMounts:
     """Only where control groups are: what ``probe`` says of them, without the rest."""
-    groups = cgroups(cgroup_mounts(root))
+    groups = cgroups(cgroup_mounts())
     point = groups.unified.point if groups.unified is not None else None
     return HierarchyMounts(groups.hierarchy, dict(sorted(groups.where.items())), point)
+
+
+def required_mounts(described: Hierarchy | None = None) -> tuple[Hierarchy, dict[str, str]]:
+    """This machine's hierarchy with its mount points, as ``layout_of`` takes both. Raises CannotDo where
+    there is none, or another one than that of the node that is ``described``."""
+    here = mounted()
+    if here.hierarchy is None:
+        raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
+    if described not in (None, here.hierarchy):
+        raise CannotDo(
+            f"the node is described with cgroup {described}, this machine has {here.hierarchy}",
+            hint="remove host.hierarchy or --hierarchy",
+        )
+    return here.hierarchy, here.points

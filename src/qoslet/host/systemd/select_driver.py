@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from qoslet.host.systemd.driver import Systemd
     from qoslet.host.systemd.units import Units
 
-Mounts = Mapping[str, str] | str
-
 _CGROUPFS = "--cgroup-driver cgroupfs"
 
 
 def systemd_driver(
-    hierarchy: str, where: Mounts, root: str, *, files: Iterable[str] = ()
+    hierarchy: str, where: Mapping[str, str], root: str, *, files: Iterable[str] = ()
 ) -> Systemd:
     """The driver for ``root``, a path as ``root_path`` gives it, by this user's manager: the system's for
     root. ``where`` is as for ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo``
@@ -51,7 +49,7 @@ def systemd_driver(
         units, above = bus.run(_manager(bus))
         if user:
             units.control = f"{runtime_directory()}/systemd/user.control"
-            where = f"{where if isinstance(where, str) else DEFAULT_POINT}{above}"
+            where = {"unified": f"{where.get('unified', DEFAULT_POINT)}{above}"}
         own = systemds_own(mounts()) if hierarchy == "v1" else []
         return Systemd(hierarchy, where, root, units, own=own, files=files)
     except BaseException:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.usage.stats import FILES_V1, FILES_V2, processes, usage, with_rate
-from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.layout import layout_of
-from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.cgroupfs.mounted import required_mounts
 
 Cpus = dict[str, Mapping[str, Any]]
 """The ``cpu`` of each group, by path."""
@@ -21,12 +19,9 @@ class CgroupStats:
     """The groups of this machine, for reading. Raises ``CannotDo`` where there are none."""
 
     def __init__(self) -> None:
-        here = mounted()
-        if here.hierarchy is None:
-            raise CannotDo("no cgroup file system mounted", hint="see qoslet doctor")
-        self.v2 = here.hierarchy == "v2"
-        where = (here.unified or DEFAULT_POINT) if self.v2 else here.mounts
-        self._layout = layout_of(here.hierarchy, where)
+        hierarchy, points = required_mounts()
+        self.v2 = hierarchy == "v2"
+        self._layout = layout_of(hierarchy, points)
 
     def usage(self, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """``cpu``, ``memory``, ``swap`` and ``io`` of a group, and ``process``; empty where it is
@@ -49,9 +44,7 @@ class CgroupStats:
             tree.close()
 
 
-def stats(
-    items: Sequence[Mapping[str, Any]], seconds: float, sleep: Callable[[float], None] = time.sleep
-) -> list[dict[str, Any]]:
+def stats(items: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[str, Any]]:
     """A ``PodSandboxStats`` for each of these pods of a ``PodStates`` document that has running
     containers; rates are over ``seconds``. Raises ``CannotDo``."""
     groups = CgroupStats()
@@ -60,7 +53,7 @@ def stats(
         for item in items:
             _pod(groups, item, {}, before)
         if before:
-            sleep(seconds)
+            time.sleep(seconds)
         made = (_pod(groups, item, before, {}) for item in items)
         return [one for one in made if one is not None]
     finally:
