@@ -58,13 +58,12 @@ class Cgroupfs:
         mounts: Mapping[str, str] | str,
         root: str,
         *,
-        journal: Recorder | None = None,
         files: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         slow: AsyncWrites | None = None,
     ) -> None:
         self.hierarchy = hierarchy
-        self.journal = journal
+        self.journal: Recorder | None = None
         self.root = checked(root)
         self.layout = layout_of(hierarchy, mounts)
         self.others: set[str] = set()

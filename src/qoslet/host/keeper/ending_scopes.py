@@ -31,8 +31,8 @@ class _Cgroups(Protocol):
 class PendingCgroup(Exception):
     """A container's cgroup is not there yet. ``seconds``: when to look again."""
 
-    def __init__(self, reason: str, seconds: float) -> None:
-        super().__init__(reason)
+    def __init__(self, seconds: float) -> None:
+        super().__init__("waiting for systemd to end the scope after the OOM kill")
         self.seconds = seconds
 
 
@@ -66,7 +66,5 @@ class OomKillState:
         if found is None:
             return
         if now < found.until and groups.identity(path) == found.identity:
-            raise PendingCgroup(
-                "waiting for systemd to end the scope after the OOM kill", LOOK_SECONDS
-            )
+            raise PendingCgroup(LOOK_SECONDS)
         del self._found[name]

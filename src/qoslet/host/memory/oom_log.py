@@ -22,10 +22,10 @@ _MOST = 20_000
 class KernelLog:
     """Kills since it was opened. One that cannot be opened is not readable, and tells of none."""
 
-    def __init__(self, path: str = PATH) -> None:
+    def __init__(self) -> None:
         self._fd = -1
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._fd = os.open(PATH, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.lseek(self._fd, 0, os.SEEK_END)
         except OSError:
             self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
@@ -24,18 +24,11 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 class MemoryFiles:
     """The reader. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
 
-    def __init__(
-        self,
-        hierarchy: str,
-        mounts: Mapping[str, str] | str,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         layout = layout_of(hierarchy, mounts, keeps=FEW)
         self._v1 = hierarchy == "v1"
         self._tree = layout.tree_of("memory")
         self._cpu = layout.tree_of("cpuacct") if self._v1 else None
-        self._clock = clock
 
     def sample(self, path: str) -> MemorySample | None:
         """One group, all of it through one open directory: never two groups of one name. None where
@@ -55,7 +48,7 @@ class MemoryFiles:
     def node(self) -> NodeMemory:
         """The machine."""
         return node_memory(
-            self._clock(),
+            time.monotonic(),
             text("/proc/meminfo"),
             text("/proc/vmstat"),
             text("/proc/pressure/memory"),
@@ -84,7 +77,7 @@ class MemoryFiles:
         cpu = pairs(_read(directory, "cpu.stat"))
         return MemorySample(
             path=path,
-            at=self._clock(),
+            at=time.monotonic(),
             identity=os.fstat(directory).st_ino,
             current=current,
             high=number(_read(directory, "memory.high")),
@@ -116,7 +109,7 @@ class MemoryFiles:
         local = {"max": hits, "oom_kill": kills}
         return MemorySample(
             path=path,
-            at=self._clock(),
+            at=time.monotonic(),
             identity=os.fstat(directory).st_ino,
             current=current,
             max=limit_v1(_read(directory, "memory.limit_in_bytes")),

@@ -15,7 +15,6 @@ from shlex import quote
 from qoslet.core.cgroup.unit_properties import OOM_POLICY_SINCE, creation
 from qoslet.core.cgroup.unit_properties import words as property_words
 from qoslet.core.reconcile.steps import Step
-from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.kill import kill
 from qoslet.host.linux.openat import parent
 from qoslet.host.systemd.scope_holders import ScopeHolders
@@ -35,9 +34,8 @@ class Systemd(UnitDriver):
         *,
         own: Sequence[str] = (),
         files: Iterable[str] = (),
-        slow: AsyncWrites | None = None,
     ) -> None:
-        super().__init__(hierarchy, mounts, root, units, own=own, files=files, slow=slow)
+        super().__init__(hierarchy, mounts, root, units, own=own, files=files)
         self.holders = ScopeHolders()
         self.oom_ends_scopes = hierarchy == "v2" and units.version >= OOM_POLICY_SINCE
 

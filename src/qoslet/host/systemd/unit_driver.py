@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from qoslet.core.cgroup import names
@@ -20,11 +19,11 @@ from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.tree_owner import unit_advice
 from qoslet.core.cgroup.unit_properties import Signed, alone, creation
-from qoslet.core.reconcile.journal import Created, Entry, Recorder
+from qoslet.core.reconcile.journal import Created, Entry
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.reconcile.unit_jobs import Numbered, Piece, pieces, runs, waves
 from qoslet.errors import QosletError
-from qoslet.host.cgroupfs.async_writes import AsyncWrites, may_wait
+from qoslet.host.cgroupfs.async_writes import may_wait
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.write_errors import CgroupError, PendingWrite, cgroup_error
 from qoslet.host.linux.openat import MountedTree, checked, parent
@@ -64,14 +63,9 @@ class UnitDriver(Cgroupfs):
         units: Units,
         *,
         own: Sequence[str] = (),
-        journal: Recorder | None = None,
         files: Iterable[str] = (),
-        sleep: Callable[[float], None] = time.sleep,
-        slow: AsyncWrites | None = None,
     ) -> None:
-        super().__init__(
-            hierarchy, mounts, root, journal=journal, files=files, sleep=sleep, slow=slow
-        )
+        super().__init__(hierarchy, mounts, root, files=files)
         self.units = units
         self._own = [MountedTree(point) for point in own]
         self._values = UnitProperties(self.layout, units.version)
