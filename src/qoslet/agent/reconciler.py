@@ -32,7 +32,7 @@ from qoslet.agent.ports import (
 )
 from qoslet.agent.snapshots import Snapshots, SyncResult
 from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
-from qoslet.agent.state.ownership import Ownership, ownership_of
+from qoslet.agent.state.ownership import ownership_of
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.resync_timer import ResyncTimer
@@ -50,9 +50,8 @@ AWAITED_SECONDS = 0.2
 class Reconciler:
     """Reconciles one root; keeps what it knows between syncs.
 
-    Without a ``journal`` everything below the root is ours. ``ownership`` restricts what may be
-    written. ``meet`` lets the driver write in cgroups of others. Nothing that happens to a single
-    pod raises.
+    Without a ``journal`` everything below the root is ours. ``meet`` lets the driver write in cgroups
+    of others. Nothing that happens to a single pod raises.
     """
 
     def __init__(
@@ -66,19 +65,18 @@ class Reconciler:
         killer: CgroupKiller,
         *,
         journal: Journal | None = None,
-        ownership: Ownership | None = None,
         machine: Machine | None = None,
         memory: MemoryParts | None = None,
         usage: UsageReader | None = None,
         meet: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
-        runtime_pod = journal or MemoryJournal()
+        record = journal or MemoryJournal()
         executor = CgroupExecutor(
-            ownership or ownership_of(config.root, runtime_pod.ledger, everything=journal is None),
+            ownership_of(config.root, record.ledger, everything=journal is None),
             driver,
             observer,
             clock.monotonic,
-            journal=runtime_pod,
+            journal=record,
             shrink=config.shrink,
         )
         self.context = SyncContext(config, executor, runtime, volumes, clock, killer)

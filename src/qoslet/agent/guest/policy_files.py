@@ -11,7 +11,7 @@ from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
 from qoslet.core.audit.kubelet_work import is_sum
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.guest.rewrites import RewriteBudget, Rewrites
+from qoslet.core.guest.rewrites import Rewrites
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import is_ours
@@ -58,7 +58,6 @@ class PolicyFiles:
         self,
         executor: CgroupExecutor,
         clock: Callable[[], float],
-        budget: RewriteBudget | None = None,
         allow: Callable[[Iterable[str]], None] = lambda paths: None,
         plugin: Callable[[], JournalState] = JournalState,
     ) -> None:
@@ -66,7 +65,7 @@ class PolicyFiles:
         self._plugin = plugin
         self._allow = allow
         self._clock = clock
-        self.rewrites = Rewrites(budget)
+        self.rewrites = Rewrites()
         self.writes = self.failures = 0
         self._refused: dict[Key, tuple[str, float]] = {}
         self._observed: dict[str, ObservedCgroup] = {}

@@ -59,7 +59,7 @@ class MemoryPolicy(Protocol):
 MemoryPlug = Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy]
 
 POLICIES: tuple[MemoryPlug, ...] = (
-    lambda context, groups, parts: Guard(context, groups, parts),
+    Guard,
     lambda context, groups, parts: PressureEviction(context, groups, parts.reader),
 )
 """Plug point: who watches, in the order in which they are told. Each is made once."""

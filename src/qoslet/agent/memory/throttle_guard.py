@@ -27,7 +27,7 @@ from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.plan.totals import bytes_of
-from qoslet.core.pressure import stall_tuning, throttle_guard, throttle_stall
+from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
@@ -56,16 +56,12 @@ class Guard:
         groups: TrackedCgroups,
         parts: MemoryParts,
         *,
-        tuning: stall_tuning.StallTuning = stall_tuning.STALL_TUNING,
-        policy: throttle_guard.GuardPolicy = throttle_guard.GUARD_POLICY,
         way: Callable[[PodWorker], WayToEnd] = lambda worker: ("end", ""),
     ) -> None:
         self._context = context
         self._way = way
         self._cgroups = groups
         self._reclaim = parts.reclaim
-        self._tuning = tuning
-        self._policy = policy
         self._actions = GuardActions(context)
         self._reader = parts.reader
         self._kills = ContainerKills(context)
@@ -80,7 +76,7 @@ class Guard:
         self._kills.kill_overdue()
         self._seen = dict(samples)
         for path in sorted(samples, key=lambda path: (self._stalled_since(path), path)):
-            if path in self._watched or throttle_stall.is_near(samples[path], self._tuning):
+            if path in self._watched or throttle_stall.is_near(samples[path]):
                 self._update(path, samples[path], node, now)
         for path in [path for path in self._watched if self._is_gone(path, now)]:
             self._forget(path)
@@ -162,7 +158,7 @@ class Guard:
         watched.acts = self._mode(worker) == "act"
         room = throttle_stall.swap_headroom(sample, node.swap_free)
         watched.tracker = throttle_stall.track_sample(
-            watched.tracker, sample, room, self._tuning, refused=self._refused(path, watched)
+            watched.tracker, sample, room, refused=self._refused(path, watched)
         )
         self._check_override(path, watched, sample, room)
         verdict = watched.tracker.verdict
@@ -188,7 +184,7 @@ class Guard:
         signs = watched.tracker.verdict.signals
         if self._reclaim is None or self._reclaim.busy or watched.asked_at is not None:
             return
-        amount = 0 if signs is None else probe_bytes(signs, self._policy)
+        amount = 0 if signs is None else probe_bytes(signs)
         if amount and not self._reclaim.begin(path, amount):
             watched.asked_at = self._context.now
             watched.blocked_until = watched.asked_at + RECLAIM_SECONDS
@@ -210,20 +206,16 @@ class Guard:
         ):
             self._actions.drop(path)
             return
-        override = throttle_guard.with_fit(
-            replace(override, planned=watched.planned), sample, room, self._policy
-        )
+        override = throttle_guard.with_fit(replace(override, planned=watched.planned), sample, room)
         self._actions.overrides[path] = override
         if not override.raised:
-            if sample.at - override.changed_at > self._policy.forget_seconds:
+            if sample.at - override.changed_at > throttle_guard.GUARD_POLICY.forget_seconds:
                 self._actions.drop(path)
-        elif throttle_guard.may_restore(override, sample.at, self._policy):
+        elif throttle_guard.may_restore(override, sample.at):
             since = override.fits_since or override.close_since or sample.at
             because = f"usage below memory.high for {sample.at - since:.0f} s"
             error = self._actions.restore_high(path, because)
-            if not (
-                error and watched.was_logged(f"restore{error}", self._context.now, self._policy)
-            ):
+            if not (error and watched.was_logged(f"restore{error}", self._context.now)):
                 self._record(
                     watched, GuardDecision("restore", because, override.planned), error, "act"
                 )
@@ -234,14 +226,14 @@ class Guard:
         """Decide about a stall, and act or log what would be done."""
         now, mode = self._context.now, self._mode(self._context.workers.get(watched.cgroup.uid))
         situation = self._situation(watched, sample, node, mode)
-        found = decide(situation, self._policy)
+        found = decide(situation)
         watched.wait(now, queued=found.queued, no_memory=found.no_memory)
         watched.wanted = found.wanted if mode == "act" else 0
         decision = self._permitted(found.decision, watched)
         if decision is None:
             return
         if (mode != "act" or decision.answer == "none") and watched.was_logged(
-            decision.answer, now, self._policy
+            decision.answer, now
         ):
             return
         error = ""
@@ -249,7 +241,7 @@ class Guard:
             error = self._act(path, watched, situation.override, decision, found.lowered)
         if error:
             watched.blocked_until = now + RECLAIM_SECONDS
-        if not (error and watched.was_logged(f"{decision.answer}{error}", now, self._policy)):
+        if not (error and watched.was_logged(f"{decision.answer}{error}", now)):
             self._record(watched, decision, error, mode)
 
     def _permitted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.memory.rows import TrackedCgroup
-from qoslet.core.pressure.throttle_guard import GuardPolicy
+from qoslet.core.pressure.throttle_guard import GUARD_POLICY
 from qoslet.core.pressure.throttle_stall import StallTracker
 
 FRESH_SECONDS = 5.0
@@ -49,7 +49,7 @@ class WatchedCgroup(Struct):
         self.queued_since = since(self.queued_since, queued)
         self.short_since = since(self.short_since, no_memory)
 
-    def was_logged(self, key: str, now: float, policy: GuardPolicy) -> bool:
+    def was_logged(self, key: str, now: float) -> bool:
         """Whether the same decision, with the same error, was logged a short while ago."""
         said, at = self.logged
-        return said == key and now - at < policy.log_repeat_seconds
+        return said == key and now - at < GUARD_POLICY.log_repeat_seconds
