@@ -8,6 +8,10 @@ from __future__ import annotations
 from enum import Enum
 from errno import EMFILE, ENFILE, ENOMEM
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 EXIT_OK = 0
 EXIT_NO = 1
 """The answer is no: the plan cannot stand, drift was found."""
@@ -63,6 +67,11 @@ class QosletError(Exception):
         self.where = where
         self.hint = hint
 
+    @property
+    def faults(self) -> Sequence[QosletError]:
+        """The failures that it stands for: itself, where it is no collection."""
+        return (self,)
+
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f" ({self.hint})" if self.hint else ""
@@ -74,13 +83,23 @@ class BadInput(QosletError):
 
     exit_code = EXIT_BAD_INPUT
 
+    @property
+    def faults(self) -> list[BadInput]:
+        """Itself, where it is no collection."""
+        return [self]
+
 
 class BadInputs(BadInput):
     """All faults of the input at once; ``faults`` is never empty."""
 
     def __init__(self, faults: list[BadInput]) -> None:
         super().__init__(faults[0].message, where=faults[0].where, hint=faults[0].hint)
-        self.faults = faults
+        self._faults = faults
+
+    @property
+    def faults(self) -> list[BadInput]:
+        """Each of them."""
+        return self._faults
 
     def __str__(self) -> str:
         return "\n".join(str(fault) for fault in self.faults)

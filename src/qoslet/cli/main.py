@@ -167,13 +167,12 @@ def _silence(descriptor: int) -> None:
 
 
 def _failed(error: Exception) -> int:
-    from qoslet.errors import BadInputs, QosletError
+    from qoslet.errors import QosletError
     from qoslet.render.terminal import printable
     from qoslet.render.text.streams import complain
 
     if isinstance(error, QosletError):
-        faults = error.faults if isinstance(error, BadInputs) else [error]
-        complain("".join(f"qoslet: {printable(str(fault))}\n" for fault in faults))
+        complain("".join(f"qoslet: {printable(str(fault))}\n" for fault in error.faults))
         return error.exit_code
     if os.environ.get("QOSLET_DEBUG") == "1":
         from traceback import format_exception

@@ -104,10 +104,8 @@ class _Input(Struct):
                 continue
             try:
                 yield from self._of(path)
-            except BadInputs as error:
-                self.faults += error.faults
             except BadInput as error:
-                self.faults.append(error)
+                self.faults += error.faults
 
     def _of(self, path: str) -> Iterator[Batch]:
         blocks = FileStream(path)
@@ -121,10 +119,8 @@ class _Input(Struct):
             for block in texts:
                 yield from self._only(splitter.feed(block))
                 self.progress(f"reading {blocks.name}", blocks.position, blocks.size)
-        except BadInputs as error:
-            self.faults += error.faults
         except BadInput as error:
-            self.faults.append(error)
+            self.faults += error.faults
         yield from self._only(splitter.finish())
 
     def _only(self, found: Iterator[Batch | BadInput]) -> Iterator[Batch]:
@@ -166,10 +162,8 @@ def _read(
     for path in source.bundles:
         try:
             cluster.add_bundle(*read_bundle(path, chosen))
-        except BadInputs as error:
-            source.faults += error.faults
         except BadInput as error:
-            source.faults.append(error)
+            source.faults += error.faults
     for fault in source.faults:
         row = Problem("error", fault.where, fault.message, fault.hint, ProblemCode.UNREAD)
         cluster.problems.add(row)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from qoslet.core.api.documents import plain_value
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.policy_document import PolicyFlags, policy_of, with_flags
-from qoslet.errors import BadInput, BadInputs, QosletError
+from qoslet.errors import BadInput, QosletError
 from qoslet.host.files.manifests import documents_of
 from qoslet.host.files.watched_node import NodeFiles
 
@@ -34,10 +34,8 @@ class PolicyFile:
         if self._files.changed():
             try:
                 self.policy, self.fault = self._read(), ""
-            except BadInputs as error:
-                self.fault = f"the policy stays as it was: {error.faults[0]}"
             except QosletError as error:
-                self.fault = f"the policy stays as it was: {error}"
+                self.fault = f"the policy stays as it was: {error.faults[0]}"
         return self.policy
 
     def descriptors(self) -> Sequence[int]:
