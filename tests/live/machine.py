@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from qoslet.core.reconcile.journal import CONTROL
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.machine.probe import probe
-from qoslet.host.state.folder import escaped
+from qoslet.host.state.folder import LOG_DIRECTORY, STATE, escaped
 from tests.contract.drivers import NO_KERNEL
 
 PODS = """
@@ -50,6 +51,12 @@ systemReserved: {cpu: 200m, memory: 100Mi}
 systemReservedCgroup: SYSTEM
 enforceNodeAllocatable: [pods, system-reserved]
 """
+
+
+def remove_files(root: str) -> None:
+    """Remove what a root has on disk where nobody releases it: its state, and the logs of its pods."""
+    for place in (STATE, LOG_DIRECTORY):
+        shutil.rmtree(f"{place}/{escaped(root)}", ignore_errors=True)
 
 
 class Done(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from qoslet.host.keeper.container_cgroups import KernelContainerCgroups
 from qoslet.host.machine.probe import probe
 from qoslet.host.state.folder import escaped
 from tests.contract.drivers import mounts_of
+from tests.live.machine import remove_files
 
 MIB = 1 << 20
 PATIENCE = 180
@@ -191,7 +191,7 @@ class Held:
             self.groups.kill(self.root)
             for path in left:
                 self.groups.discard(path)
-        shutil.rmtree(self.state, ignore_errors=True)
+        remove_files(self.root)
         assert not left, "the run left groups behind"
 
 

@@ -20,6 +20,7 @@ from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.machine.probe import probe
 from tests.cli.fixtures import answer
 from tests.contract.drivers import mounts_of
+from tests.live.machine import remove_files
 from tests.paths import REPO as ROOT
 
 EMULATED = "QOSLET_SYSTEM" in os.environ
@@ -119,7 +120,7 @@ class Live:
             self.tree.kill(self.root)
             for path in self.groups():
                 self.tree.discard(path)
-        shutil.rmtree(f"/run/qoslet/{self.root[1:]}", ignore_errors=True)
+        remove_files(self.root)
         left = self.groups()
         self.tree.close()
         assert not left, "the test left groups behind"

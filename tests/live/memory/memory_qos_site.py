@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,9 +23,9 @@ from qoslet.core.plan.plan import plan
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.files.manifests import load
 from qoslet.host.files.node import load_node
-from qoslet.host.state.folder import escaped
 from tests.contract.drivers import mounts_of
 from tests.live.agent.test_run import EMULATED, PATIENCE
+from tests.live.machine import remove_files
 from tests.live.systemd.slices import need_systemd
 
 Kind = Literal["cgroupfs", "systemd"]
@@ -280,7 +279,7 @@ class Site:
             if self.run is not None and self.run.poll() is None:
                 self.kill()
             self._unreserve()
-            shutil.rmtree(f"/run/qoslet/{escaped(self.root)}", ignore_errors=True)
+            remove_files(self.root)
             self.tree.close()
 
     def _unreserve(self) -> None:
