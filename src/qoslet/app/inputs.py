@@ -11,6 +11,7 @@ from qoslet.core.api.manifest import Options
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.node.resolve import as_written
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan
 from qoslet.errors import BadInput, BadInputs, CannotDo
 from qoslet.host.files.manifests import load, load_text, values_of
@@ -32,22 +33,13 @@ if TYPE_CHECKING:
 
 class Inputs(Struct, frozen=True):
     """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
-    ``running`` are UIDs of the pods that the container runtime of a live kubelet has, ``has_changed``
-    tells that pods ended or were resized within the last minute, ``is_new`` that the kubelet has just
-    started; ``ready`` are those with a sandbox that is ready, ``older`` those with one from before the
-    kubelet started, None where they are not known."""
+    ``work`` that of a live kubelet."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
-    running: frozenset[str] = frozenset()
-    has_changed: bool = False
-    is_new: bool = False
-    ready: frozenset[str] | None = None
-    older: frozenset[str] | None = None
-    is_assigning: bool = False
-    """Whether the CPU manager of a live kubelet has given or taken CPUs a moment ago."""
+    work: KubeletWork = KubeletWork()
     kept: Assignments | None = None
     """The CPUs and memory that the kubelet has handed out, as far as it is known."""
 
@@ -174,26 +166,17 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
         lacking = next(row for row in found.notes if row.topic == PODS)
-        soon = "the kubelet has just started: ask again in some seconds" if found.is_new else ""
+        soon = (
+            "the kubelet has just started: ask again in some seconds" if found.work.is_new else ""
+        )
         hint = "; ".join(filter(None, (soon, lacking.remedy, lacking.cost)))
         raise CannotDo(f"the kubelet's pods: {lacking.value}", hint=hint)
     else:
         loaded = load_text(found.pods[1], options, name=found.pods[0])
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
-    return Inputs(
-        loaded.pods,
-        node,
-        told,
-        loaded,
-        found.running,
-        found.has_changed,
-        found.is_new,
-        found.ready,
-        found.older,
-        found.is_assigning,
-        kubelet_assignments(found, node),
-    )
+    kept = kubelet_assignments(found, node)
+    return Inputs(loaded.pods, node, told, loaded, found.work, kept)
 
 
 def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:

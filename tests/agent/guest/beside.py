@@ -22,13 +22,13 @@ from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.audit.finding import AuditReport
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.two_looks import judged
 from qoslet.core.guest.policy import NAMEABLE, GuestPolicy
 from qoslet.core.guest.status import GuestStatus, GuestSync, SourceStatus
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.node.cluster.eviction_messages import EvictionRequest
 from qoslet.core.node.cluster.pod_eviction import EvictionOutcome
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.journal import AGENT

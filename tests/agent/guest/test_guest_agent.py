@@ -9,9 +9,9 @@ import pytest
 from qoslet.agent.guest.guest_loop import run
 from qoslet.agent.guest.node_auditor import AGAIN_SECONDS
 from qoslet.core.audit.finding import AuditReport, Finding
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import GuestSync
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.errors import CannotDo
 from tests.agent.guest.beside import Beside, Kubelet, Source, kubelet_pod, texts
 from tests.agent.world import World

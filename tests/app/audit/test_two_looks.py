@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from qoslet.app.audit.machine import AGAIN_SECONDS, CLEANUP_SECONDS, audit_source
 from qoslet.app.audit.node_audit import with_known_runtime
 from qoslet.app.inputs import Inputs
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.audit.live import LiveTree, ReadRequest, Units
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.versions.runtime import runtime_of
 from tests.core.audit.trees import added, plan_of, tree_of, written
 
@@ -67,6 +67,6 @@ def test_a_runtime_that_does_not_answer_again_is_the_one_that_it_was(
 ) -> None:
     node = plan_of(str(tmp_path), "v2", "systemd", "1.36").node
     other = replace(node, profile=replace(node.profile, runtime=runtime_of("runc-1.1.5")))
-    before = Inputs((), node, (), ready=frozenset(["a"]))
-    found = with_known_runtime(Inputs((), other, (), ready=ready), before)
+    before = Inputs((), node, (), work=KubeletWork(ready=frozenset(["a"])))
+    found = with_known_runtime(Inputs((), other, (), work=KubeletWork(ready=ready)), before)
     assert found.node == (node if is_kept else other)

@@ -15,11 +15,11 @@ from qoslet.app.guest.file_pods import FilePods
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile
 from qoslet.app.node.found_node import FoundNode
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.policy import governed
 from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.watched_node import NodeFiles
 from tests.cli.fixtures import NODE
@@ -261,7 +261,7 @@ def found(pid: int = 1) -> FoundNode:
 
 
 def test_what_a_kubelet_is_about_to_do_is_asked_of_its_runtime(bench: Bench) -> None:
-    answer = replace(found(), running=frozenset("x"), ready=frozenset("a"), is_new=True)
+    answer = replace(found(), work=KubeletWork(frozenset("x"), frozenset("a"), is_new=True))
     inputs = NodeInputs([str(bench.node)], Flags(), bench.pods, bench.policy, lambda: answer)
     inputs.current()
     assert inputs.kubelet_work() == KubeletWork(frozenset("x"), frozenset("a"), is_new=True)

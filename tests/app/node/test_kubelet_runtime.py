@@ -126,9 +126,9 @@ def test_a_pod_that_the_kubelet_no_longer_names_has_ended(
     pages = {"/pods": pods("a", "b") if named else pods("a"), "/metrics": METRICS}
     with kubelet_port(pages) as (number, _):
         found = look(tmp_path, server, f"readOnlyPort: {number}\n")
-    assert sorted(found.running or ()) == ["uid-a", "uid-b"]
-    assert list(found.ready or ()) == ["uid-a"]
-    assert found.has_changed is not named
+    assert sorted(found.work.running or ()) == ["uid-a", "uid-b"]
+    assert list(found.work.ready or ()) == ["uid-a"]
+    assert found.work.has_changed is not named
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -146,7 +146,7 @@ def test_a_pod_is_not_ready_while_its_status_names_a_container_that_has_ended(
         pod["status"] |= {"containerStatuses": [row], "initContainerStatuses": [ended]}
     with kubelet_port({"/pods": json.dumps(listed).encode(), "/metrics": METRICS}) as (number, _):
         found = look(tmp_path, server, f"readOnlyPort: {number}\n")
-    assert sorted(found.ready or ()) == ["uid-a", "uid-b"][: 1 + runs]
+    assert sorted(found.work.ready or ()) == ["uid-a", "uid-b"][: 1 + runs]
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd}\nspec: {containers: [{name: app, image: a}]}\n"
@@ -178,7 +178,7 @@ def test_a_kubelet_that_has_not_read_its_manifests_is_new(
     with kubelet_port({"/pods": pods(*named), "/metrics": METRICS}) as (number, _):
         config = f"readOnlyPort: {number}\nstaticPodPath: /manifests\n"
         found = look(tmp_path, server, config, {"/manifests/etcd.yaml": POD}, age)
-    assert found.is_new is is_new
+    assert found.work.is_new is is_new
 
 
 def test_a_sandbox_may_be_older_than_the_kubelet(tmp_path: Path, server: CriServer) -> None:
@@ -188,7 +188,7 @@ def test_a_sandbox_may_be_older_than_the_kubelet(tmp_path: Path, server: CriServ
     server.boxes["box-uid-b"].created_at = int((time.time() - 10) * 1e9)
     with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, _):
         found = look(tmp_path, server, f"readOnlyPort: {number}\n", age=30)
-    assert found.older == frozenset(["uid-a"])
+    assert found.work.older == frozenset(["uid-a"])
 
 
 def test_a_pod_of_the_api_server_cannot_be_guessed(tmp_path: Path, server: CriServer) -> None:

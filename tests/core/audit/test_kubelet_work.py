@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.audit.kubelet_work import KubeletWork, without_kubelet_work
+from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import SUBTREE, LiveTree
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.resources.cgroup_tree import Plan
 from tests.core.audit.trees import added, look, plan_of, tree_of, units_of, without, written

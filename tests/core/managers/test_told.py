@@ -8,12 +8,12 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.fields import keep
 from qoslet.core.bundle.kubelet_state import kubelet_state
 from qoslet.core.managers.container_manager import Assignments
 from qoslet.core.managers.told import fitting, told_assignments
 from qoslet.core.node.node import Kubelet
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.kept_plan import KeptPlan
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import parse

@@ -18,7 +18,7 @@ from qoslet.core.audit.two_looks import judged, orphans
 from qoslet.errors import CannotDo
 
 if TYPE_CHECKING:
-    from qoslet.core.audit.kubelet_work import KubeletWork
+    from qoslet.core.node.running_kubelet.work import KubeletWork
     from qoslet.core.resources.cgroup_tree import Plan
     from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 

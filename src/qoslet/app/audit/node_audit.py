@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
 from qoslet.app.own_tree import choose_source, without_ended
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.node.resolve import as_written
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.errors import BadInput, CannotDo
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ class NodeAudit:
                 self._args.resources = chosen
 
         def work() -> KubeletWork:
-            return KubeletWork(
-                running=frozenset().union(*(one.running for one in looks)),
-                ready=looks[-1].ready,
-                is_new=inputs.is_new,
-                has_changed=any(one.has_changed for one in looks),
-                older=looks[-1].older,
-                is_assigning=any(one.is_assigning for one in looks),
+            seen = [one.work for one in looks]
+            return replace(
+                seen[-1],
+                running=frozenset().union(*(one.running for one in seen)),
+                is_new=seen[0].is_new,
+                has_changed=any(one.has_changed for one in seen),
+                is_assigning=any(one.is_assigning for one in seen),
             )
 
         can_ask = self._args.resources == "spec"
@@ -129,7 +129,7 @@ class NodeAudit:
 
 def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
     """The inputs; a runtime that does not answer in time now is the one that it was ``before``."""
-    if inputs.ready is not None or before.ready is None:
+    if inputs.work.ready is not None or before.work.ready is None:
         return inputs
     profile = replace(inputs.node.profile, runtime=before.node.profile.runtime)
     return replace(inputs, node=replace(inputs.node, profile=profile))

@@ -26,10 +26,10 @@ from qoslet.core.node.node import Node
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
-    from qoslet.core.audit.kubelet_work import KubeletWork
     from qoslet.core.bundle.rows import CgroupRow, UnitRow
     from qoslet.core.managers.container_manager import Assignments
     from qoslet.core.node.machine import Machine
+    from qoslet.core.node.running_kubelet.work import KubeletWork
     from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupsResult
 
 MOST = 1_000_000

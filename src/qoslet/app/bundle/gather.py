@@ -15,7 +15,6 @@ from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.app.own_tree import keeps_pods, own_containers
 from qoslet.core.api.manifest import Options
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
@@ -90,7 +89,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         versions=_versions(node, machine, api_node, kubelet),
         facts=machine,
         least_oom_score_adj=least_oom_score_adj(),
-        work=None if kubelet is None or asked.paths else _work(kubelet),
+        work=None if kubelet is None or asked.paths else kubelet.work,
         kept=None if kubelet is None else kubelet_assignments(kubelet, node),
         missing=missing,
     )
@@ -111,18 +110,6 @@ def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) ->
             raise
         missing[PODS] = f"the kubelet: {error.message}"
         return None
-
-
-def _work(kubelet: FoundNode) -> KubeletWork:
-    """What the kubelet was about to do when it was asked."""
-    return KubeletWork(
-        running=kubelet.running,
-        ready=kubelet.ready,
-        is_new=kubelet.is_new,
-        has_changed=kubelet.has_changed,
-        older=kubelet.older,
-        is_assigning=kubelet.is_assigning,
-    )
 
 
 def _own_flags(flags: Flags, agent: Mapping[str, Any] | None) -> Flags | None:

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
     from qoslet.core.api.manifest import Loaded, Options
     from qoslet.core.api.pod import System
-    from qoslet.core.audit.kubelet_work import KubeletWork
     from qoslet.core.managers.container_manager import Assignments
     from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
     from qoslet.core.node.node import Node
+    from qoslet.core.node.running_kubelet.work import KubeletWork
 
 
 MAKE = "make the bundle again with qoslet bundle"

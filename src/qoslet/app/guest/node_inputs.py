@@ -17,11 +17,11 @@ from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.core.api.manifest import Options
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.guest.namespaces import confined, without_others
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import SourceStatus
 from qoslet.core.node.flags import Flags
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.kept_plan import KeptPlan
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import CannotDo, QosletError
@@ -86,20 +86,15 @@ class NodeInputs:
         reading, now = self.reading, time.monotonic()
         assert reading is not None
         has_changed = now < self._sums_at + QOS_UPDATE_SECONDS
-        lacks_pods, found = not reading.complete, None
+        work = KubeletWork()
         if self._find is not None:
             with suppress(QosletError):
-                found = self._find()
-        if found is None:
-            return KubeletWork(reading.running, None, False, has_changed, lacks_pods)
-        return KubeletWork(
-            reading.running | found.running,
-            found.ready,
-            found.is_new,
-            has_changed or found.has_changed,
-            lacks_pods,
-            found.older,
-            found.is_assigning,
+                work = self._find().work
+        return replace(
+            work,
+            running=reading.running | work.running,
+            has_changed=has_changed or work.has_changed,
+            lacks_pods=not reading.complete,
         )
 
     def current(self, *, asks: bool = True) -> NodeView:
@@ -185,11 +180,10 @@ class NodeInputs:
         node, problems = self._described(policy)
         options = Options(False, allocated, node.name)
         loaded = self._decoded.load(reading.pods, options, reading.place)
-        running = reading.running
         told = (*problems, *loaded.problems)
         pods = confined(loaded.pods, policy, self._kubelets(policy, node))
         kept = None if self._found is None else kubelet_assignments(self._found, node)
-        return scheduled(Inputs(pods, node, told, loaded, running, kept=kept))
+        return scheduled(Inputs(pods, node, told, loaded, kept=kept))
 
     def _planned(self, inputs: Inputs, policy: GuestPolicy, *, allocated: bool) -> Plan:
         """The plan, without what the policy's Memory QoS would be for pods that it is not about."""

@@ -22,6 +22,7 @@ from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.sources import KUBELET_API
 from qoslet.core.node.running_kubelet.release import oldest_release
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.versions.kubernetes import NEWEST
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
@@ -74,26 +75,11 @@ class FoundNode(Struct, frozen=True):
     documents: tuple[tuple[str, Any], ...]
     pods: tuple[str, bytes] | None
     notes: tuple[DoctorFinding, ...]
-    running: frozenset[str] = frozenset()
-    """UIDs of the pods of which the container runtime has a sandbox, those of the last minute, too."""
-    has_changed: bool = False
-    """Whether a pod ended or was resized within the last minute: QoS cgroups may still count it as it
-    was."""
-    ready: frozenset[str] | None = None
-    """UIDs of those that are ready, with all containers that run by the pods' statuses; None where the
-    runtime cannot be asked."""
-    older: frozenset[str] | None = None
-    """UIDs of those whose sandbox is older than the kubelet's process, which read its configuration when
-    it started; None where that is not known."""
-    is_new: bool = False
-    """Whether the kubelet has just started, so that its first QoS update may be to come and it may
-    name fewer pods than it has."""
+    work: KubeletWork = KubeletWork()
     folder: str = ""
     """Its directory in /proc."""
     root: str = ""
     """Its root directory, as it sees it."""
-    is_assigning: bool = False
-    """Whether its CPU manager has given or taken CPUs a moment ago."""
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -141,21 +127,16 @@ def find_node(options: KubeletOptions) -> FoundNode:
         manifests = static_pod_names(process, fields, name or node_name(read))
         is_new = not manifests <= {(one.namespace, one.name) for one in listed}
     ready, older = sandboxed_pods(runtime, pods, age)
-    return FoundNode(
-        process.pid,
-        name,
-        documents,
-        pods,
-        notes,
-        runtime.uids,
-        has_changed,
-        ready,
-        older,
-        is_new,
-        process.folder,
-        root_directory(read.command),
-        was_assigned(process, read.command),
+    work = KubeletWork(
+        running=runtime.uids,
+        ready=ready,
+        is_new=is_new,
+        has_changed=has_changed,
+        older=older,
+        is_assigning=was_assigned(process, read.command),
     )
+    root = root_directory(read.command)
+    return FoundNode(process.pid, name, documents, pods, notes, work, process.folder, root)
 
 
 def runtime_endpoint(options: KubeletOptions) -> str:

@@ -11,7 +11,6 @@ there, which makes the QoS cgroups, and cm/node_container_manager_linux.go enfor
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.audit.audit import pending
@@ -20,6 +19,7 @@ from qoslet.core.audit.verdicts.groups import is_container
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.cgroup.names import SLICE
+from qoslet.core.node.running_kubelet.work import KubeletWork
 
 _SUMS = (
     "cpu.shares",
@@ -39,24 +39,6 @@ _ASSIGNING = "the kubelet has just assigned CPUs and sends them to all container
 _UNKNOWN = "the pods of the node could not be read since"
 _OFF = ("drift", "latent")
 _QOS = ("kubepods", "burstable", "besteffort")
-
-
-class KubeletWork(Struct, frozen=True):
-    """What is known of a kubelet's work. ``running`` are UIDs of the pods that the runtime still has;
-    ``ready`` of those that have a sandbox and the containers that their statuses name, None where
-    that is not known; ``is_new``: it has just
-    started, or has not read all its static manifests since; ``has_changed``: a pod ended or was resized within the last minute; ``lacks_pods``: its
-    pods could not be read since; ``older`` are UIDs of the pods that were created before it started,
-    None where they are not known; ``is_assigning``: its CPU manager has given or taken CPUs a moment
-    ago."""
-
-    running: frozenset[str] = frozenset()
-    ready: frozenset[str] | None = None
-    is_new: bool = False
-    has_changed: bool = False
-    lacks_pods: bool = False
-    older: frozenset[str] | None = None
-    is_assigning: bool = False
 
 
 def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:

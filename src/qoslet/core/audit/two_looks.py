@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.audit import settled
 from qoslet.core.audit.finding import AuditReport
-from qoslet.core.audit.kubelet_work import KubeletWork, without_kubelet_work
+from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.resources.cgroup_tree import Plan
 
 

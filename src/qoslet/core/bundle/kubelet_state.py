@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from qoslet.core.audit.kubelet_work import KubeletWork
 from qoslet.core.bundle.fields import Rename
 from qoslet.core.managers.container_manager import Assignments
 from qoslet.core.managers.memory_manager import MemoryBlock
 from qoslet.core.node.fields import cpus as cpus_of
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.node.topology import NO_CPUS, listed
 
 
