@@ -20,6 +20,7 @@ from qoslet.core.convert.windows_job_object import Windows
 from qoslet.core.oci.resources import Block
 from qoslet.core.versions.runtime import KEP_2254, by_tables
 from qoslet.errors import BadInput
+from qoslet.host.files.manifests import values_of
 
 if TYPE_CHECKING:
     import argparse
@@ -43,11 +44,9 @@ def answer(args: argparse.Namespace, runtime: str) -> Conversion:
 
 
 def _converted(args: argparse.Namespace, request: ConversionRequest) -> Conversion:
-    from qoslet.app.inputs import values
-
     source = args.source
     if source != "pod":
-        found = values(args.path)
+        found = values_of(args.path)
         where, given = found[0]
         if not isinstance(given, dict):
             raise BadInput("expected `object`", where=where)
@@ -85,9 +84,7 @@ def _request(args: argparse.Namespace, runtime: str, problems: list[Problem]) ->
     check_release(args.kubernetes)
     before = None
     if args.update:
-        from qoslet.app.inputs import values
-
-        where, given = values(args.update)[0]
+        where, given = values_of(args.update)[0]
         if not isinstance(given, dict):
             raise BadInput("expected `object`", where=where)
         found = list(blocks_of(given, "oci", where, problems))

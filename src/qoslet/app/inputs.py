@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from qoslet.core.api.manifest import Options
+from qoslet.app.pod_options import pod_options
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan
 from qoslet.errors import BadInput, BadInputs, CannotDo
-from qoslet.host.files.manifests import load, load_text, values_of
+from qoslet.host.files.manifests import load, load_text
 from qoslet.host.files.node import load_node
 from qoslet.render.text.streams import note
 
@@ -81,7 +81,7 @@ def read(
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
-    options = _options(args, node.name if node else None)
+    options = pod_options(args, node.name if node else None)
     recursive = getattr(args, "recursive", False)
     try:
         if given is not None:
@@ -161,7 +161,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     for line in () if again else found.lines():
         note(line)
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())
-    options = _options(args, node.name)
+    options = pod_options(args, node.name)
     if paths := [*args.filename, *getattr(args, "paths", ())]:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
@@ -186,7 +186,7 @@ def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
     from qoslet.app.node.running_agent import agent_node
 
     node, problems = load_node(args.node, flags_of(args), texts=agent_node(root))
-    options = replace(_options(args, node.name), keep_raw=True)
+    options = replace(pod_options(args, node.name), keep_raw=True)
     found, why = agent_pods(pod_states(root), options)
     if why:
         raise CannotDo(why, where=f"the agent of {root}", hint="give them with -f")
@@ -202,17 +202,6 @@ def scheduled(inputs: Inputs) -> Inputs:
     return inputs if len(pods) == len(inputs.pods) else replace(inputs, pods=pods)
 
 
-def _options(args: argparse.Namespace, node_name: str | None) -> Options:
-    """How pods are read."""
-    options = Options(args.expand, args.resources == "allocated", node_name)
-    return replace(options, namespace=_namespace(args), selector=args.selector)
-
-
-def _namespace(args: argparse.Namespace) -> str | None:
-    """The namespace that is to be read; where there is a target, it is only that one's."""
-    return None if hasattr(args, "target") else args.namespace
-
-
 def _check_node_name(args: argparse.Namespace, loaded: Loaded) -> None:
     """Raise BadInputs for a node that no document and no pod knows by that name."""
     name: str | None = args.node_name
@@ -224,20 +213,13 @@ def _check_node_name(args: argparse.Namespace, loaded: Loaded) -> None:
     raise BadInputs([BadInput(message, where="--node-name", hint=hint)])
 
 
-def values(path: str) -> list[tuple[str, Any]]:
-    """The documents of a file or of ``-`` as plain values, each with its place. Raises
-    BadInputs."""
-    return values_of(path)
-
-
 def read_values(
     args: argparse.Namespace, given: Sequence[Any], system: System | None = None
 ) -> Inputs:
     """``read`` for documents that are decoded already. Raises BadInputs."""
     node, problems = load_node(args.node, flags_of(args), system=system)
     items = json.encode({"apiVersion": "v1", "kind": "List", "items": list(given)})
-    options = Options(node_name=node.name, namespace=args.namespace, selector=args.selector)
-    loaded = load_text(items, options, name="stdin")
+    loaded = load_text(items, pod_options(args, node.name), name="stdin")
     _check_node_name(args, loaded)
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qoslet.core.api.manifest import Options
+from msgspec.structs import replace
+
+from qoslet.app.pod_options import pod_options
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.lint.lint import Level, LintReport, is_configured, lint
 from qoslet.core.lint.rule import rules
@@ -80,14 +82,7 @@ def _parts(args: argparse.Namespace, paths: Sequence[str]) -> list[Loaded]:
     which are variants of each other."""
     if not paths:
         return []
-    options = Options(
-        args.expand,
-        args.resources == "allocated",
-        args.node_name,
-        keep_raw=True,
-        namespace=args.namespace,
-        selector=args.selector,
-    )
+    options = replace(pod_options(args, args.node_name), keep_raw=True)
     try:
         return [load(paths, options, recursive=args.recursive)]
     except BadInputs as error:

@@ -68,7 +68,7 @@ class NodeAudit:
         if self._args.live:
             return self._look_live(pause)
         can_ask = self._args.resources == "spec" and "-" not in self._args.filename
-        allocated = (lambda: self._planned(allocated=True)) if can_ask else None
+        allocated = (lambda: self._reloaded(allocated=True).plan()) if can_ask else None
         return audit_machine(self._inputs.plan(), None, allocated, pause=pause)
 
     def _latest(self) -> Inputs:
@@ -113,16 +113,13 @@ class NodeAudit:
         beside = None if self._args.agent else work
         return audit_machine(inputs.plan(), again, chosen, beside, pause=pause)
 
-    def _planned(self, *, allocated: bool) -> Plan:
-        return self._reloaded(allocated=allocated).plan()
-
     def _reloaded(self, *, allocated: bool) -> Inputs:
         """The inputs with the pods that the documents hold now. Raises BadInputs."""
-        from qoslet.core.api.manifest import Options
+        from qoslet.app.pod_options import pod_options
         from qoslet.host.files.manifests import load
 
         args = self._args
-        options = Options(args.expand, allocated, self._inputs.node.name, selector=args.selector)
+        options = pod_options(args, self._inputs.node.name, allocated=allocated)
         pods = load(args.filename, options, recursive=args.recursive).pods
         return self._on_node(replace(self._inputs, pods=pods))
 
@@ -138,7 +135,7 @@ def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
     """The audit of a bundle, which does not change: it is looked at once. Raises BadInput,
     CannotDo."""
-    from qoslet.core.api.manifest import Options
+    from qoslet.app.pod_options import pod_options
     from qoslet.core.node.node import needs_linux
 
     needs_linux(inputs.node)
@@ -149,7 +146,7 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
     running = bundle.running()
 
     def allocated() -> Plan:
-        options = Options(args.expand, True, node.name, selector=args.selector)
+        options = pod_options(args, node.name, allocated=True)
         made = replace(inputs, pods=bundle.pods(options).pods).plan()
         return source.with_containers(made, running)
 
