@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.features import NEWEST_KERNEL, KernelFeatures
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers
 from qoslet.core.cgroup.names import is_at_or_below
@@ -24,8 +25,6 @@ from qoslet.core.node.missing_files import missing_files
 from qoslet.core.node.node import Hierarchy, Node
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.sim.cgroups import CONTROLLERS, FACTS, SimCgroups, refusal
-
-_MOUNT = "/sys/fs/cgroup"
 
 
 def facts_of(node: Node, cpus: str) -> KernelFeatures:
@@ -239,9 +238,9 @@ class SimKernel(SimCgroups):
     def _places(self, path: str, file: str = "") -> list[str]:
         """Directories of a group: one, or on v1 one for each hierarchy (of ``file`` only)."""
         if self.hierarchy == "v2":
-            return [f"{_MOUNT}{path}"]
+            return [f"{DEFAULT_POINT}{path}"]
         trees = [controller(file)] if file else self.controllers
-        return [f"{_MOUNT}/{tree}{path}" for tree in trees]
+        return [f"{DEFAULT_POINT}/{tree}{path}" for tree in trees]
 
     def _seen(self, path: str, values: bool) -> ObservedCgroup:
         """One group as an observer reads it."""

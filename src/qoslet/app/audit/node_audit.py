@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
 from qoslet.app.own_tree import choose_source, without_ended
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.errors import BadInput, CannotDo
@@ -141,7 +142,7 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
     needs_linux(inputs.node)
     node = inputs.node
     source = bundle.tree(node.hierarchy)
-    mounts = dict(node.host.mounts) if node.hierarchy == "v1" else {"unified": "/sys/fs/cgroup"}
+    mounts = dict(node.host.mounts) if node.hierarchy == "v1" else {"unified": DEFAULT_POINT}
 
     running = bundle.running()
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.status.node_top import FILES_V1, FILES_V2, TopRow, top_rows
 from qoslet.errors import CannotDo, QosletError
 
@@ -115,7 +116,7 @@ def _tops(plan: Plan) -> list[str]:
     paths = sorted({cgroup.path for cgroup in plan.cgroups if cgroup.path})
     tops: list[str] = []
     for path in paths:
-        if not any(path == top or path.startswith(f"{top.rstrip('/')}/") for top in tops):
+        if not any(is_at_or_below(path, top) for top in tops):
             tops.append(path)
     return tops
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.unit_properties import carried, properties, properties_v1, words
-
-MOUNT = "/sys/fs/cgroup"
 
 
 class Repair(Struct, frozen=True):
@@ -26,8 +25,8 @@ class Repair(Struct, frozen=True):
         path = "" if path == "/" else path
         if self.hierarchy == "v1":
             name = name or next(iter(self.mounts), "memory")
-            return self.mounts.get(name, f"{MOUNT}/{name}") + path
-        return self.mounts.get("unified", MOUNT) + path
+            return self.mounts.get(name, f"{DEFAULT_POINT}/{name}") + path
+        return self.mounts.get("unified", DEFAULT_POINT) + path
 
     def write(self, path: str, file: str, value: str, unit: str | None = None) -> str:
         """The line that writes a value."""

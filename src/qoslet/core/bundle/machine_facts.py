@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.schema import DECODE_ERRORS, encode_json, shown
 from qoslet.core.bundle.redaction import Pseudonyms, mount_point
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.host_facts import Probed
@@ -107,9 +108,10 @@ def machine_of(node: Node) -> Machine:
         psi=host.psi,
         mounts=host.mounts or None,
     )
-    point = "/sys/fs/cgroup"
     controllers = tuple(
-        Controller(name, point if v2 else host.mounts.get(name, point), node.hierarchy)
+        Controller(
+            name, DEFAULT_POINT if v2 else host.mounts.get(name, DEFAULT_POINT), node.hierarchy
+        )
         for name in sorted(host.controllers or ())
     )
     options = tuple(host.mounts) if v2 else ()

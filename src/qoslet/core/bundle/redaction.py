@@ -13,6 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.core.bundle.rows import CgroupRow, UnitRow
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import is_at_or_below
 
 _USUAL = frozenset(
     (
@@ -40,7 +42,6 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """Names that every cluster has."""
-CGROUPS = "/sys/fs/cgroup"
 
 
 class Pseudonyms:
@@ -187,6 +188,6 @@ def redacted_machine(document: Mapping[str, Any], names: Pseudonyms) -> dict[str
 
 def mount_point(path: str, names: Pseudonyms) -> str:
     """Where a hierarchy is mounted; the usual places stay."""
-    if not path.startswith("/") or path == CGROUPS or path.startswith(f"{CGROUPS}/"):
+    if not path.startswith("/") or is_at_or_below(path, DEFAULT_POINT):
         return path
     return names.path(path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-MOUNT = "/sys/fs/cgroup"
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import is_at_or_below
 
 
 def is_mounted_path(text: str) -> bool:
     """Whether a path lies below the usual mount."""
-    return text == MOUNT or text.startswith(f"{MOUNT}/")
+    return is_at_or_below(text, DEFAULT_POINT)
 
 
 def cgroup_of(text: str, hierarchy: str) -> tuple[str, str]:
@@ -15,7 +16,7 @@ def cgroup_of(text: str, hierarchy: str) -> tuple[str, str]:
     stays. On v1 the first component is a hierarchy."""
     if not is_mounted_path(text):
         return text, ""
-    parts = [part for part in text.removeprefix(MOUNT).split("/") if part]
+    parts = [part for part in text.removeprefix(DEFAULT_POINT).split("/") if part]
     if hierarchy == "v1":
         parts = parts[1:]
     file = parts[-1] if parts and _is_file(parts[-1]) else ""

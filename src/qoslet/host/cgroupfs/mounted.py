@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.errors import CannotDo
 from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
@@ -13,7 +14,6 @@ from qoslet.host.linux.mountinfo import mounts as mounts
 if TYPE_CHECKING:
     from qoslet.core.node.node import Hierarchy
 
-CGROUP = "/sys/fs/cgroup"
 _V1_CONTROLLERS = {
     "blkio",
     "cpu",
@@ -43,7 +43,7 @@ class CgroupMounts(Struct, frozen=True):
 
 def cgroup_mounts(root: str = "") -> list[MountPoint]:
     """What ``cgroups`` goes by: a machine with containers has a hundred other mounts."""
-    return mounts(root, (" - cgroup", f" {CGROUP} "))
+    return mounts(root, (" - cgroup", f" {DEFAULT_POINT} "))
 
 
 def cgroups(table: list[MountPoint]) -> CgroupMounts:
@@ -60,7 +60,7 @@ def cgroups(table: list[MountPoint]) -> CgroupMounts:
                     where[name] = mount.point
     unified = [mount for mount in table if mount.type == "cgroup2"]
     unified.sort(key=lambda mount: len(mount.point))
-    usual = [mount for mount in table if mount.point == CGROUP]
+    usual = [mount for mount in table if mount.point == DEFAULT_POINT]
     if usual and usual[-1].type == "cgroup2":
         return CgroupMounts("v2", {}, usual[-1])
     if where:

@@ -8,6 +8,7 @@ from errno import EINVAL, ENOSYS
 from types import TracebackType
 from typing import IO, Self
 
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.host.files.manifests import check_file
 from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.open_in_root import open_folder_in_root, open_in_root
@@ -62,7 +63,7 @@ class ProcessFiles:
             return path
         here = os.readlink(f"{self._folder}/cwd")
         root = os.readlink(f"{self._folder}/root").rstrip("/")
-        if root and (here == root or here.startswith(f"{root}/")):
+        if root and is_at_or_below(here, root):
             here = here[len(root) :]
         return os.path.normpath(f"{here}/{path}")
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.versions.runtime import runtime_of, untold
 from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.errors import BadInput, CannotDo
@@ -75,16 +76,17 @@ def _need_layout(name: Name, version: str) -> None:
     if name != "crun":
         return
     table = mounts()
-    first = next((one for one in reversed(table) if one.point == "/sys/fs/cgroup"), None)
+    first = next((one for one in reversed(table) if one.point == DEFAULT_POINT), None)
     if first is not None and first.type == "cgroup2":
         return
-    both = next((one for one in table if one.point == "/sys/fs/cgroup/unified"), None)
-    held = (text("/sys/fs/cgroup/unified/cgroup.controllers") or "").split()
+    unified = f"{DEFAULT_POINT}/unified"
+    both = next((one for one in table if one.point == unified), None)
+    held = (text(f"{unified}/cgroup.controllers") or "").split()
     if both is not None and both.type == "cgroup2" and held:
         raise CannotDo(
             f"crun {version} refuses v1 with a v2 hierarchy beside it that has controllers "
             f"({', '.join(held)})",
-            where="/sys/fs/cgroup/unified",
+            where=unified,
             hint="--with runc works here; or boot with systemd.unified_cgroup_hierarchy=1",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.render.terminal import Terminal, display_width, pad, printable, wrap
 from qoslet.render.text.shell import quoted
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from qoslet.core.convert.convert import Conversion
     from qoslet.core.oci.result import BlockResult, Parity, Refusal, Row, Unsupported
 
-_MOUNT = "/sys/fs/cgroup"
 _WIDEST = 44
 
 
@@ -172,7 +172,7 @@ def shell(conversion: Conversion) -> list[str]:
         for row in part.rows:
             if "." in row.file:
                 top = f"/{controller(row.file)}" if request.hierarchy == "v1" else ""
-                place = f'"{_MOUNT}{top}/$GROUP"/{quoted(row.file)}'
+                place = f'"{DEFAULT_POINT}{top}/$GROUP"/{quoted(row.file)}'
                 found += [f"printf '%s' {quoted(one)} > {place}" for one in row.value.split("\n")]
         if part.refusal is not None:
             found.append(f"# refused: {printable(part.refusal.field)}: "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller, property_of
 from qoslet.core.rules.cpu import systemd_quota_per_second
 from qoslet.render.terminal import printable
@@ -17,7 +18,6 @@ from qoslet.render.text.columns import label
 if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 
-V2_MOUNT = "/sys/fs/cgroup"
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 
@@ -87,17 +87,17 @@ def _enabled(groups: list[Cgroup], names: str) -> Iterator[str]:
     inner = dict.fromkeys(a for cgroup in groups for a in _ancestors(cgroup.path or ""))
     inner.update(dict.fromkeys(c.path or "" for c in groups if c.level == "pod"))
     for path in inner:
-        yield _printf(names, f"{V2_MOUNT}{path.rstrip('/')}/cgroup.subtree_control")
+        yield _printf(names, f"{DEFAULT_POINT}{path.rstrip('/')}/cgroup.subtree_control")
 
 
 def _v2(groups: list[Cgroup]) -> list[str]:
     names = _controllers(groups)
-    found = [f"mkdir -p {quoted(V2_MOUNT + (cgroup.path or ''))}" for cgroup in groups]
+    found = [f"mkdir -p {quoted(DEFAULT_POINT + (cgroup.path or ''))}" for cgroup in groups]
     if names:
         # a group must exist before its parent's controllers reach it, and its files after
         found += _enabled(groups, names)
     for cgroup in groups:
-        found += [_write(V2_MOUNT + (cgroup.path or ""), s) for s in cgroup.settings]
+        found += [_write(DEFAULT_POINT + (cgroup.path or ""), s) for s in cgroup.settings]
     return found
 
 
@@ -105,7 +105,7 @@ def _v1(groups: list[Cgroup], mounts: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for cgroup in groups:
         places = {
-            s.file: f"{mounts.get(controller(s.file), f'{V2_MOUNT}/{controller(s.file)}')}"
+            s.file: f"{mounts.get(controller(s.file), f'{DEFAULT_POINT}/{controller(s.file)}')}"
             for s in cgroup.settings
         }
         mounted = dict.fromkeys(places.values())
@@ -144,10 +144,10 @@ def _files(plan: Plan, rest: list[tuple[Cgroup, Setting]]) -> list[str]:
     if plan.node.hierarchy == "v2" and names:
         found += _enabled(groups, " ".join(f"+{name}" for name in sorted(names)))
     for cgroup, setting in rest:
-        mount = V2_MOUNT
+        mount = DEFAULT_POINT
         if plan.node.hierarchy == "v1":
             name = controller(setting.file)
-            mount = plan.node.host.mounts.get(name, f"{V2_MOUNT}/{name}")
+            mount = plan.node.host.mounts.get(name, f"{DEFAULT_POINT}/{name}")
         found.append(_write(mount + (cgroup.path or ""), setting))
     return found
 

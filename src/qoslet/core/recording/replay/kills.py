@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.recording.replay.result import Outcome, ReplayKill
 from qoslet.core.recording.replay.scene import Scene
@@ -35,7 +36,7 @@ class Kills:
 
     def is_dead(self, path: str) -> bool:
         """Whether the policy has killed this very cgroup, or the pod that it is in."""
-        return any(path == dead or path.startswith(f"{dead}/") for dead in self._dead)
+        return any(is_at_or_below(path, dead) for dead in self._dead)
 
     def freed(self) -> int:
         """Bytes that killed pods would have freed and that the recording still counts."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.unit_properties import (
     OOM_POLICY_SINCE,
     oom_policy,
@@ -193,7 +194,7 @@ def _mounts(pod: Sandbox, asked: ContainerSpec, found: PreparedContainer) -> lis
         ]
     made += [
         _mount("/sys", "sysfs", *_FLAGS, access),
-        _mount("/sys/fs/cgroup", "cgroup", *_FLAGS, "relatime", access),
+        _mount(DEFAULT_POINT, "cgroup", *_FLAGS, "relatime", access),
     ]
     if pod.host_ipc and not asked.privileged:
         made.append(_mount("/dev/shm", "bind", "rbind", "rw", source="/dev/shm"))

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from qoslet.core.audit.finding import Unread
 from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
+from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import PLANNED_CONTROLLERS
 from qoslet.host.cgroupfs.observe.process_origin import foreign_processes
@@ -57,7 +58,7 @@ class CgroupReader:
                 point = mounts[name]
                 self._trees[point] = (*self._trees.get(point, ()), name)
         else:
-            self._trees[mounts.get("unified", "/sys/fs/cgroup")] = ()
+            self._trees[mounts.get("unified", DEFAULT_POINT)] = ()
         self._v1 = hierarchy == "v1"
         self._freezer = mounts.get("freezer") if self._v1 else None
         self._shares: dict[tuple[str, ...], Mapping[str, tuple[str, ...]]] = {}
