@@ -99,31 +99,15 @@ def _check(options: RunOptions) -> None:
     if not options.by_oci and (options.images or options.rootfs or options.storage):
         hint = "add --with runc or --with crun"
         raise BadInput("--images, --rootfs and --storage need an OCI runtime", hint=hint)
-    if options.by_cri:
-        _check_with(options)
-        return
-    if options.endpoint is not None:
+    if options.endpoint is not None and not options.by_cri:
         hint = "add --with containerd or --with cri-o"
         raise BadInput("needs a CRI runtime", where="--container-runtime-endpoint", hint=hint)
-    if options.by_oci:
-        _check_with(options)
-        return
-    if options.flags.runtime != "process":
-        hint = "leave it out; qoslet plan --runtime shows what another runtime would write"
-        raise BadInput("cannot be combined with --with process", where="--runtime", hint=hint)
-    _check_root(options)
-
-
-def _check_with(options: RunOptions) -> None:
-    """The same where a runtime makes the containers. Raises BadInput."""
-    if options.simulate:
+    if options.simulate and (options.by_cri or options.by_oci):
         hint = "leave out --simulate or --with; plan --runtime shows what a runtime gets"
         raise BadInput("cannot be combined with --simulate", where="--with", hint=hint)
-    _check_root(options)
-
-
-def _check_root(options: RunOptions) -> None:
-    """What can be had at the root. Raises BadInput."""
+    if options.runs_with == "process" and options.flags.runtime != "process":
+        hint = "leave it out; qoslet plan --runtime shows what another runtime would write"
+        raise BadInput("cannot be combined with --with process", where="--runtime", hint=hint)
     if options.simulate and options.flags.cgroup_driver != "cgroupfs":
         hint = "leave out --simulate or --cgroup-driver; plan shows the unit properties"
         raise BadInput("--simulate has no systemd", where="--cgroup-driver", hint=hint)
