@@ -22,7 +22,7 @@ from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
 from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
 from qoslet.app.agent.reload import Reloading, reload
-from qoslet.app.node.node import guard_of, node_of
+from qoslet.app.node.node import described_node, guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.app.teardown import refuse_pods_of_others
 from qoslet.core.api.manifest import Options as Reading
@@ -33,9 +33,7 @@ from qoslet.core.status.run_outcome import EndCause, RunOutcome, run_outcome
 from qoslet.core.workload.pod_status import PodRow
 from qoslet.core.workload.security.context import ProcessRights
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput, CannotDo
-from qoslet.host.files.bounds import NODE
 from qoslet.host.files.manifest_names import with_directories
-from qoslet.host.files.node import load_node
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
@@ -60,10 +58,9 @@ SERVICE_RESYNC = 10.0
 @contextmanager
 def parts(options: RunOptions) -> Iterator[AgentRun]:
     """The parts that the command line asks for. Raises QosletError."""
-    strict = os.geteuid() == 0 and not options.simulate
     if not options.simulate:
         raise_limit()
-    nodes = NodeFiles(options.nodes, time.monotonic, strict=strict)
+    nodes = NodeFiles(options.nodes, time.monotonic, strict=_is_strict(options))
     with closing(nodes), _parts(options, nodes) as made:
         yield made
 
@@ -80,7 +77,7 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
         with_directories(options.paths) if options.recursive else options.paths,
         time.monotonic,
         stdin=io.BytesIO(_piped() if "-" in options.paths else b""),
-        strict=os.geteuid() == 0 and not options.simulate,
+        strict=_is_strict(options),
         progress=partial(extend_start, os.environ),
         earlier=None if directories is None else directories.load(),
     )
@@ -119,6 +116,11 @@ def _parts(options: RunOptions, nodes: NodeFiles) -> Iterator[AgentRun]:
                     made.mends.append(lambda: directories.save(files.directories))
                 _follow(options, made, signals, nodes)
                 yield made
+
+
+def _is_strict(options: RunOptions) -> bool:
+    """Whether a file that another user can change is not read."""
+    return os.geteuid() == 0 and not options.simulate
 
 
 def _directories(options: RunOptions, root: str) -> ManifestDirectories | None:
@@ -172,14 +174,7 @@ def _runtime(
     if options.by_cri:
         from qoslet.app.runtimes import cri_run
 
-        described = load_node(
-            options.nodes,
-            options.flags,
-            root_check=not options.simulate,
-            bounds=NODE,
-            acts=not options.simulate,
-        )
-        chosen = cri_run.choose(options, described[0])
+        chosen = cri_run.choose(options, described_node(options)[0])
         node, problems = node_of(options)
         chosen.fits(node)
         return node, problems, chosen, chosen.read

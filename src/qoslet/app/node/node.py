@@ -26,15 +26,15 @@ def guard_of(options: RunOptions, node: Node) -> Mode:
     return options.guard or default_mode(node_policy(node).memory_qos)
 
 
+def described_node(options: RunOptions) -> tuple[Node, list[Problem]]:
+    """The node before the runtime that was asked for is told. Raises BadInputs."""
+    acts = not options.simulate
+    return load_node(options.nodes, options.flags, root_check=acts, bounds=NODE, acts=acts)
+
+
 def node_of(options: RunOptions) -> tuple[Node, tuple[Problem, ...]]:
     """The node that documents, flags and this machine describe. Raises CannotDo for one of Windows."""
-    node, problems = load_node(
-        options.nodes,
-        options.flags,
-        root_check=not options.simulate,
-        bounds=NODE,
-        acts=not options.simulate,
-    )
+    node, problems = described_node(options)
     needs_linux(node)
     node = as_written(node)
     if options.by_oci:
