@@ -17,13 +17,13 @@ Members = Callable[[str], set[int]]
 def recorded_cgroups(folder: str, members: Members) -> list[str]:
     """The groups of the pods that are recorded in a state folder in this boot: each is empty, or
     holds a process that its record names. ``members`` are the processes of a group."""
+    found = [
+        path
+        for record in _of_this_boot(folder)
+        for name, path in record.cgroups.items()
+        if _holds(record, name, path, members)
+    ]
     boot = this_boot()
-    found: list[str] = []
-    for record in records_below(f"{folder}/{KEEPER}", PodRecord):
-        if record.boot == boot:
-            found += [
-                path for name, path in record.cgroups.items() if _holds(record, name, path, members)
-            ]
     for record in records_below(f"{folder}/{CRI}", CriPodRecord):
         parent = record.spec.messages.parent if record.spec.messages is not None else ""
         if record.boot == boot and parent:
@@ -34,11 +34,8 @@ def recorded_cgroups(folder: str, members: Members) -> list[str]:
 def kept_containers(folder: str) -> dict[tuple[str, str], tuple[str, bool]]:
     """Pod UID and container name to the container's group and whether it runs, of the pods that are
     recorded in a state folder in this boot."""
-    boot = this_boot()
     found: dict[tuple[str, str], tuple[str, bool]] = {}
-    for record in records_below(f"{folder}/{KEEPER}", PodRecord):
-        if record.boot != boot:
-            continue
+    for record in _of_this_boot(folder):
         for name, path in record.cgroups.items():
             main = record.processes.get(name)
             runs = main is not None and start_time(main.pid) == main.start
@@ -49,12 +46,17 @@ def kept_containers(folder: str) -> dict[tuple[str, str], tuple[str, bool]]:
 def ended_pods(folder: str) -> frozenset[str]:
     """UIDs of the pods that are recorded in a state folder in this boot and have ended for good:
     they hold no cgroups."""
-    boot = this_boot()
     return frozenset(
         record.spec.uid
-        for record in records_below(f"{folder}/{KEEPER}", PodRecord)
-        if record.boot == boot and record.lives and finished(record.spec, record.lives)
+        for record in _of_this_boot(folder)
+        if record.lives and finished(record.spec, record.lives)
     )
+
+
+def _of_this_boot(folder: str) -> list[PodRecord]:
+    """The records of pods that run as processes, without those of an earlier boot."""
+    boot, records = this_boot(), records_below(f"{folder}/{KEEPER}", PodRecord)
+    return [record for record in records if record.boot == boot]
 
 
 def _holds(record: PodRecord, name: str, path: str, members: Members) -> bool:
