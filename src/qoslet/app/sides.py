@@ -1,4 +1,4 @@
-"""The two sides of ``qoslet diff``: one command line, and the options that differ on the other."""
+"""The two sides of a comparison: one command line, and the options that differ on the other."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _with(
         elif action.nargs == 0:
             setattr(made, action.dest, _switch(key, values[0]))
         else:
-            words = [word for value in values for word in (f"--{key}={value}",)]
+            words = [f"--{key}={value}" for value in values]
             setattr(made, action.dest, getattr(parser.parse_args(words), action.dest))
     return made
 

@@ -28,15 +28,13 @@ class NodeTop:
     every ``REPLAN_SECONDS`` where a kubelet or agent can be asked; ``ended`` are those pods of which all containers
     have. ``trouble`` is why that failed last."""
 
-    def __init__(
-        self, args: argparse.Namespace, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         from qoslet.app.inputs import bundle_of, read
 
-        self._args, self._clock = args, clock
+        self._args = args
         self._before: Observed | None = None
         self._bare: Plan | None = None
-        self._planned_at = clock()
+        self._planned_at = time.monotonic()
         self.trouble, self.seconds = "", 0.0
         self.ended: tuple[Pod, ...] = ()
         bundle = bundle_of(args)
@@ -72,7 +70,7 @@ class NodeTop:
 
     def replan(self) -> None:
         """Ask for the pods again where that is due."""
-        now = self._clock()
+        now = time.monotonic()
         if now - self._planned_at < REPLAN_SECONDS:
             return
         self._planned_at = now

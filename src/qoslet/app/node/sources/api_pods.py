@@ -37,10 +37,9 @@ class ApiReader:
         node_name: Callable[[], str | None],
         *,
         begin: Callable[[str, ClusterAccess], FollowedPods] | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access, self._node_name = access, node_name
-        self._begin, self._clock = begin or _follow, clock
+        self._begin = begin or _follow
         self._followed: FollowedPods | None = None
         self._earlier_requests = 0
 
@@ -57,8 +56,8 @@ class ApiReader:
             self._followed = self._begin(self._node_name() or _own_name(), self._access)
             self._followed.start()
         state = self._followed.state()
-        until = self._clock() + (_FIRST_SECONDS if not known else 0.0)
-        while state.pods is None and not state.fault and (left := until - self._clock()) > 0:
+        until = time.monotonic() + (_FIRST_SECONDS if not known else 0.0)
+        while state.pods is None and not state.fault and (left := until - time.monotonic()) > 0:
             select.select([self._followed.descriptor], [], [], left)
             state = self._followed.state()
         if state.pods is None:
