@@ -165,7 +165,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     if paths := [*args.filename, *getattr(args, "paths", ())]:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
-        lacking = next(row for row in found.notes if row.topic == PODS)
+        lacking = found.note(PODS)
         soon = (
             "the kubelet has just started: ask again in some seconds" if found.work.is_new else ""
         )

@@ -12,7 +12,7 @@ from qoslet.app.bundle.contents import BundleSource, kubelet_document
 from qoslet.app.node.agent_pods import PodDocuments, agent_pods, pod_documents
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
-from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import RELEASE, FoundNode, KubeletOptions, find_node
 from qoslet.app.own_tree import keeps_pods, own_containers
 from qoslet.core.api.manifest import Options
 from qoslet.core.bundle.allowed import PROPERTIES
@@ -177,9 +177,9 @@ def _pods(
     if kubelet is not None and kubelet.pods is not None:
         return pod_documents(load_text(kubelet.pods[1], options, name=kubelet.pods[0]))
     if kubelet is not None:
-        lacking = next((row for row in kubelet.notes if row.topic == KUBELET_PODS), None)
-        why = "" if lacking is None else f": {lacking.value} ({lacking.remedy or lacking.cost})"
-        missing[PODS] = f"the kubelet does not give its pods{why}"
+        lacking = kubelet.note(KUBELET_PODS)
+        why = f"{lacking.value} ({lacking.remedy or lacking.cost})"
+        missing[PODS] = f"the kubelet does not give its pods: {why}"
         return None
     if agent is None:
         missing.setdefault(PODS, _no_pods(machine.agents or (), asked.flags.cgroup_root))
@@ -299,12 +299,7 @@ def _versions(
     name, _, version = str(info.get("containerRuntimeVersion", "")).partition("://")
     if version:
         found[name] = version
-    release = (
-        next((row for row in kubelet.notes if row.topic == "kubelet release"), None)
-        if kubelet
-        else None
-    )
-    if release is not None and release.state == "ok":
+    if kubelet is not None and (release := kubelet.note(RELEASE)).state == "ok":
         found["kubelet"] = release.value
     if info.get("kubeletVersion"):
         found["kubelet"] = str(info["kubeletVersion"])

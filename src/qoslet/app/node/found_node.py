@@ -53,8 +53,8 @@ PAGES: tuple[Page, ...] = ("/configz", "/pods", "/metrics")
 """The pages that tell of a node."""
 
 PODS = "kubelet pods"
-"""The topic of the note about pods."""
-
+RELEASE = "kubelet release"
+"""The topics of the notes about pods, and about the kubelet's release."""
 
 QOS_UPDATE_SECONDS = 75.0
 """A kubelet updates its QoS cgroups each minute. At its start it has no pods: the first update sets
@@ -80,6 +80,10 @@ class FoundNode(Struct, frozen=True):
     """Its directory in /proc."""
     root: str = ""
     """Its root directory, as it sees it."""
+
+    def note(self, topic: str) -> DoctorFinding:
+        """The note about ``PODS`` or ``RELEASE``, which every kubelet has."""
+        return next(row for row in self.notes if row.topic == topic)
 
     def texts(self) -> list[tuple[str, bytes]]:
         """The documents as JSON."""
@@ -152,9 +156,7 @@ def runtime_endpoint(options: KubeletOptions) -> str:
 
 def kubelet_fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:
     """The configuration as far as it is known."""
-    if answers.configz is not None:
-        return answers.configz
-    return read.effective.document if read.effective is not None else {}
+    return read.fields if answers.configz is None else answers.configz
 
 
 def kubelet_options(values: object) -> KubeletOptions:
@@ -224,8 +226,7 @@ def ask_pages(
         hint = f"nsenter -t {process.pid} -n qoslet ..."
         answers.unavailable += [Unavailable(page, "", message, hint) for page in pages]
         return answers
-    fields = read.effective.document if read.effective is not None else {}
-    port = read_only_port(fields)
+    port = read_only_port(read.fields)
     if port is not None:
         # it has no /configz
         for page in pages:
@@ -243,12 +244,11 @@ def _ask_secure(
     answers: KubeletAnswer,
     pages: Sequence[Page],
 ) -> None:
-    fields = read.effective.document if read.effective is not None else {}
     try:
         with ProcessFiles(process.folder) as files:
             name = node_name(read)
             trusted = bool(options.credentials.authorities)
-            secure = secure_port(fields, read.command, files, name, pinned=not trusted)
+            secure = secure_port(read.fields, read.command, files, name, pinned=not trusted)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         where = (error.filename if isinstance(error, OSError) else None) or process.folder
@@ -348,29 +348,24 @@ def _configuration_note(
 
 
 def _pods_note(answers: KubeletAnswer, pods: tuple[str, bytes] | None) -> DoctorFinding:
-    topic = PODS
     message, hint = _why(answers.why_not("/pods"))
     if answers.has("/pods"):
-        return DoctorFinding(topic, "ok", f"from {answers.places['/pods']}")
+        return DoctorFinding(PODS, "ok", f"from {answers.places['/pods']}")
     if pods is not None:
         value = f"from the static manifests in {pods[0]} and the container runtime"
-        return DoctorFinding(
-            topic, "ok", value, f"not from /pods: {message}" if message else "", hint
-        )
-    return DoctorFinding(
-        topic, "missing", message or "cannot be asked for", "give them with -f", hint
-    )
+        cost = f"not from /pods: {message}" if message else ""
+        return DoctorFinding(PODS, "ok", value, cost, hint)
+    value = message or "cannot be asked for"
+    return DoctorFinding(PODS, "missing", value, "give them with -f", hint)
 
 
 def _release_note(answers: KubeletAnswer) -> DoctorFinding:
-    topic = "kubelet release"
     if answers.release is not None:
-        return DoctorFinding(topic, "ok", answers.release)
+        return DoctorFinding(RELEASE, "ok", answers.release)
     oldest = oldest_release(answers.configz) if answers.configz is not None else None
     value = f"1.{oldest} or later" if oldest is not None else "not known"
-    return DoctorFinding(
-        topic, "unknown", value, f"rules of 1.{NEWEST} are used", "give --kubernetes"
-    )
+    cost = f"rules of 1.{NEWEST} are used"
+    return DoctorFinding(RELEASE, "unknown", value, cost, "give --kubernetes")
 
 
 def _why(refusal: Unavailable | None) -> tuple[str, str]:

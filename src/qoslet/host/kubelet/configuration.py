@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -37,6 +38,11 @@ class Configuration(Struct, frozen=True):
     files: tuple[str, ...] = ()
     fault: BadInput | None = None
     changed: str = ""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What is known of the KubeletConfiguration; nothing where a file cannot be read."""
+        return {} if self.effective is None else self.effective.document
 
 
 def configuration(process: KubeletProcess) -> Configuration:

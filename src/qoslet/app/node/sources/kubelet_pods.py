@@ -17,6 +17,7 @@ from qoslet.app.node.found_node import (
 from qoslet.app.node.kubelet_runtime import completed, kubelet_runtime, static_pod_list
 from qoslet.app.node.sources.reader import Seen, lacks_ids, uids_of
 from qoslet.errors import CannotDo
+from qoslet.host.kubelet.answers import Unavailable
 from qoslet.host.kubelet.configuration import Configuration, configuration
 from qoslet.host.kubelet.processes import KubeletProcess, age_seconds
 from qoslet.host.kubelet.running_pods import pods_of_kubelets, pods_with_processes
@@ -70,10 +71,8 @@ class KubeletReader:
         process, read = self._kubelet.get()
         answers = ask_pages(process, read, self._options, ("/pods",))
         if answers.pods is None:
-            refusal = answers.why_not("/pods")
-            message = refusal.message if refusal else "serves no port"
-            where = refusal.where if refusal else ""
-            raise CannotDo(message, where=where, hint=refusal.hint if refusal else "")
+            why = answers.why_not("/pods") or Unavailable("/pods", "", "serves no port")
+            raise CannotDo(why.message, where=why.where, hint=why.hint)
         pods = answers.pods
         age = age_seconds(process)
         is_young = age is not None and age < QOS_UPDATE_SECONDS
@@ -121,11 +120,10 @@ class RuntimeReader:
     def read(self, known: frozenset[str]) -> Seen:
         """The pods that manifests are of. Raises CannotDo, BadInput."""
         process, read = self._kubelet.get()
-        fields = read.effective.document if read.effective is not None else {}
-        runtime = kubelet_runtime(process, fields)
+        runtime = kubelet_runtime(process, read.fields)
         if not runtime.endpoint:
             raise CannotDo(runtime.note.value, hint=runtime.note.remedy)
-        found = static_pod_list(process, fields, runtime, node_name(read))
+        found = static_pod_list(process, read.fields, runtime, node_name(read))
         if found is None:
             raise CannotDo("its pods have no static manifests, and the runtime has no requests")
         path, pods, others = found
