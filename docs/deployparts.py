@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from qoslet.render.documents.document import Document, encode, encode_yaml
 from qoslet.render.documents.monitoring import BESIDE_KUBELETS, dashboard, rules
-from qoslet.render.documents.plan import Document, encode, encode_yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 HEAD = "# From the code: make docs writes it.\n"

@@ -51,6 +51,7 @@ from qoslet.library_arguments import (
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.conversion import conversion_document
 from qoslet.render.documents.diff import diff_document
+from qoslet.render.documents.document import encode
 from qoslet.render.documents.explanation import explanation_document
 from qoslet.render.terminal import Terminal
 from qoslet.render.text import conversion
@@ -318,7 +319,7 @@ def _document(answer: Answer) -> dict[str, object]:
 
 def to_json(answer: Answer) -> str:
     """The document of ``-o json``, as text."""
-    return plan_document.encode(_document(answer)).decode()
+    return encode(_document(answer)).decode()
 
 
 @checked

@@ -32,6 +32,7 @@ from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.diff import diff_document
+from qoslet.render.documents.document import encode
 from qoslet.render.documents.explanation import explanation_document
 from tests.cli.fixtures import DATA, NODE, PODS, answer, made, run, write
 from tests.cli.fleet.clusters import write_cluster
@@ -90,7 +91,7 @@ def test_further_enumerations() -> None:
 
 def check(name: str, document: Any) -> None:
     """The document as a reader gets it, against its schema."""
-    read = json.loads(plan_document.encode(document))
+    read = json.loads(encode(document))
     VALIDATORS[name].validate(read)
 
 

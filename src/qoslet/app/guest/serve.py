@@ -167,7 +167,7 @@ def pages_of(questions: GuestQuestions) -> Pages:
 
     def status() -> Page:
         from qoslet.render.documents.agent.guest import status_document
-        from qoslet.render.documents.plan import encode
+        from qoslet.render.documents.document import encode
 
         return Page("application/json", encode(status_document(questions.status.ask())))
 

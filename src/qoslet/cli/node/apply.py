@@ -102,7 +102,7 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         root = result.tree.place.root
     if args.output == "json":
         from qoslet.render.documents.apply import apply_document
-        from qoslet.render.documents.plan import encode
+        from qoslet.render.documents.document import encode
 
         emit(encode(apply_document(said, done, lost, missing, result.commands)))
     elif args.dry_run:

@@ -202,7 +202,7 @@ def _print(
         emit_lines(draw(plan, report, screen(args), args.verbose), screen(args))
         return
     from qoslet.render.documents import audit as documents
-    from qoslet.render.documents.plan import encode, encode_yaml
+    from qoslet.render.documents.document import encode, encoded
 
     if args.output == "junit":
         emit(documents.junit_document(report))
@@ -210,4 +210,4 @@ def _print(
         emit(encode(documents.sarif_document(report)))
     else:
         document = documents.audit_document(plan, report, repair)
-        emit(encode(document) if args.output == "json" else encode_yaml(document))
+        emit(encoded(document, args.output))

@@ -113,7 +113,7 @@ def _print(
     commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
     if args.output == "json":
         from qoslet.render.documents.apply import release_document
-        from qoslet.render.documents.plan import encode
+        from qoslet.render.documents.document import encode
 
         said = describe(tree, tree.place.driver, args.dry_run)
         emit(encode(release_document(said, what, outcomes, commands)))

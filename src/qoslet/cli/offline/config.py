@@ -75,13 +75,13 @@ def run(args: argparse.Namespace) -> int:
 def _emit(
     form: str, node: Node, shown: Sequence[EffectiveField], problems: Sequence[Problem]
 ) -> None:
-    from qoslet.render.documents import plan
+    from qoslet.render.documents.document import encode, encode_yaml
 
     if form == "json":
         from qoslet.render.documents.config import config_document
 
-        emit(plan.encode(config_document(node, shown, problems)))
+        emit(encode(config_document(node, shown, problems)))
         return
     from qoslet.core.explain.node_config import documents
 
-    emit(b"---\n".join(plan.encode_yaml(one).rstrip() + b"\n" for one in documents(node)))
+    emit(b"---\n".join(encode_yaml(one).rstrip() + b"\n" for one in documents(node)))

@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
         emit_lines(draw(found, shown, args.verbose), shown)
     else:
         from qoslet.render.documents.diff import diff_document
-        from qoslet.render.documents.plan import encode, encode_yaml
+        from qoslet.render.documents.document import encoded
 
         document = diff_document(found)
-        emit(encode_yaml(document) if args.output == "yaml" else encode(document))
+        emit(encoded(document, args.output))
     return EXIT_NO if args.allow and found.above(args.allow) else EXIT_OK

@@ -91,11 +91,11 @@ def run(args: argparse.Namespace) -> int:
         shown = screen(args)
         emit_lines(draw(answer, shown, args.verbose or file is not None, args.exact, found), shown)
         return EXIT_OK
-    from qoslet.render.documents import plan
+    from qoslet.render.documents.document import encoded
     from qoslet.render.documents.explanation import explanation_document
 
     document = explanation_document(answer, found)
-    emit(plan.encode(document) if args.output == "json" else plan.encode_yaml(document))
+    emit(encoded(document, args.output))
     return EXIT_OK
 
 

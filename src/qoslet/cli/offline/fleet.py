@@ -125,8 +125,8 @@ def _print(found: Fleet, args: argparse.Namespace) -> None:
 
             emit(table(found, args.output))
         case _:
+            from qoslet.render.documents.document import encoded
             from qoslet.render.documents.fleet.fleet import fleet_document
-            from qoslet.render.documents.plan import encode, encode_yaml
 
             document = fleet_document(found)
-            emit(encode_yaml(document) if args.output == "yaml" else encode(document))
+            emit(encoded(document, args.output))

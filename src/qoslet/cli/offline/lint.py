@@ -95,7 +95,7 @@ def _print(report: LintReport, args: argparse.Namespace) -> None:
         emit_lines(draw(report, shown, args.verbose), shown)
         return
     from qoslet.render.documents import lint as documents
-    from qoslet.render.documents.plan import encode
+    from qoslet.render.documents.document import encode
 
     if args.output == "junit":
         emit(documents.junit_document(report, args.fail_on))

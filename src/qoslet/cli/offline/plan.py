@@ -97,10 +97,11 @@ def _print_plan_problems(made: Plan, output: str) -> None:
 def _print(made: Plan, args: argparse.Namespace) -> None:
     if args.output in ("json", "yaml", "oci", "cri"):
         from qoslet.render.documents import plan
+        from qoslet.render.documents.document import encoded
 
         documents = {"oci": plan.oci_document, "cri": plan.cri_document}
         document = documents.get(args.output, plan.plan_document)(made)
-        emit(plan.encode_yaml(document) if args.output == "yaml" else plan.encode(document))
+        emit(encoded(document, args.output))
         return
     shown = screen(args)
     if args.output == "shell":

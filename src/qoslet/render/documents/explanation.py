@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.render.documents.plan import (
-    API_VERSION,
-    Document,
-    Properties,
-    guard_block,
-    node_block,
-    problem_row,
-)
+from qoslet.render.documents.document import API_VERSION, Document, problem_row
+from qoslet.render.documents.plan import Properties, guard_block, node_block
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -80,7 +80,7 @@ def _parity(rows: tuple[Parity, ...], terminal: Terminal) -> Iterator[str]:
 
 
 def _message(message: dict[str, object]) -> Iterator[str]:
-    from qoslet.render.documents.plan import encode
+    from qoslet.render.documents.document import encode
 
     for line in encode(message).decode().splitlines():
         yield f"  {printable(line)}"
