@@ -281,7 +281,7 @@ def add_live_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--live",
         action="store_true",
-        help="Take the configuration, and the pods where no -f is given, from the kubelet that runs here",
+        help="Take the configuration, and the pods where no -f is given, from the kubelet or agent that runs here",
     )
 
 

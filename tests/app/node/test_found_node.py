@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import Credentials, FoundNode, KubeletOptions, find_node
+from qoslet.core.bundle.archive import unpack
 from qoslet.core.node.node import Kubelet
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
@@ -286,6 +287,21 @@ def test_a_plan_of_a_live_kubelet(tmp_path: Path) -> None:
     assert f"from the command line and {config}" in doctor.stdout
     assert "its pods are in /here/kubepods" in doctor.stdout
     assert os.path.basename(sys.executable) not in doctor.stdout
+
+
+def test_a_bundle_takes_the_configuration_of_the_kubelet_beside_manifests(tmp_path: Path) -> None:
+    config, bundle = tmp_path / "k.yaml", tmp_path / "b.tgz"
+    config.write_text(f"{HEAD}readOnlyPort: 0\nport: 1\ncgroupRoot: /here\n")
+    (tmp_path / "pods.json").write_bytes(pods("a"))
+    words = ("bundle", "-f", str(tmp_path / "pods.json"), "-o", str(bundle))
+    with running(tmp_path, f"--config={config}", "--cgroup-driver=cgroupfs") as pid:
+        for live in (False, True):
+            done = qoslet(*words, f"--kubelet-pid={pid}", *(["--live"] if live else ()))
+            assert done.returncode == 0, done.stderr
+            found = unpack(bundle.read_bytes(), "b").parts
+            assert (b"cgroupRoot: /here" in found["kubelet.yaml"]) is live
+    done = qoslet("bundle", "--live", f"--kubelet-pid={os.getpid()}", "-o", str(bundle))
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_pods_that_cannot_be_seen_are_no_empty_plan(tmp_path: Path) -> None:

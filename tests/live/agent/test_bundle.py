@@ -146,3 +146,35 @@ def test_the_audit_of_a_bundle_is_that_of_the_machine(agent: Agent, tmp_path: Pa
     assert (code, found) == audited(agent, *pods)
     assert code == 1
     assert {one["file"] for one in found} >= {"cpu.weight" if agent.v2 else "cpu.shares"}
+
+
+NODE = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+failCgroupV1: false
+podPidsLimit: 1234
+"""
+
+
+def test_the_node_of_a_bundle_is_that_of_the_agent(agent: Agent, tmp_path: Path) -> None:
+    """As for ``audit``: nobody has to say again what the agent was given."""
+    (agent.manifests / "pods.yaml").write_text(PODS)
+    (tmp_path / "kubelet.yaml").write_text(NODE)
+    given = ("--node", str(tmp_path / "kubelet.yaml"))
+    agent.service(*given, "--kubernetes", "1.34")
+    agent.until(lambda: len(agent.pids()) == 4)
+    bundle = tmp_path / "b.tgz"
+    found = parts(agent, bundle)
+    assert b"podPidsLimit: 1234" in found["kubelet.yaml"]
+    lacking = {one["part"] for one in json.loads(found["bundle.json"])["missing"]}
+    assert "kubelet.yaml" not in lacking
+    made = planned(agent, "--bundle", str(bundle))
+    pids = {
+        row["value"]
+        for one in made["cgroups"]
+        for row in one["settings"]
+        if row["file"] == "pids.max"
+    }
+    assert "1234" in pids
+    assert audited(agent, "--bundle", str(bundle)) == audited(agent)

@@ -48,7 +48,7 @@ class BundleOptions(Struct, frozen=True):
     recursive: bool = False
     kubelet: KubeletOptions = KubeletOptions()
     live: bool = False
-    """Ask the kubelet where manifests are given, too."""
+    """Ask the kubelet where manifests are given, too; somebody has to answer."""
 
 
 def gather(asked: BundleOptions) -> BundleSource:
@@ -61,12 +61,14 @@ def gather(asked: BundleOptions) -> BundleSource:
     kubelet = _kubelet(asked, machine, missing)
     agent = _agent(asked, machine) if kubelet is None else None
     own = _own_flags(asked.flags, agent) if kubelet is None else None
-    texts = [] if kubelet is None else kubelet.texts()
+    texts = _agent_texts(agent, missing) if kubelet is None else kubelet.texts()
     node, _ = load_node(asked.nodes, own or asked.flags, acts=True, texts=texts)
     if own is not None:
         node = as_written(node)
     if not node.kubelet_given:
-        missing[KUBELET] = "no KubeletConfiguration was given (--node): only flags are in it"
+        missing.setdefault(
+            KUBELET, "no KubeletConfiguration was given (--node): only flags are in it"
+        )
     api_node = _api_node(asked.nodes, node)
     if api_node is None:
         missing[NODE] = "no Node of the API was given (--node)"
@@ -97,8 +99,8 @@ def gather(asked: BundleOptions) -> BundleSource:
 
 def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) -> FoundNode | None:
     """What the kubelet that runs here says: asked for by name, or where neither manifests nor a
-    cgroup root are given. Raises BadInput where several run, CannotDo where none does that is asked
-    for."""
+    cgroup root are given. Raises BadInput where several run, CannotDo where neither one nor an agent
+    of qoslet answers that is asked for."""
     runs = any(one.kind == "kubelet" for one in machine.programs)
     meant = runs and not asked.paths and asked.flags.cgroup_root is None
     if not meant and not asked.live:
@@ -106,9 +108,10 @@ def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) ->
     try:
         return find_node(asked.kubelet)
     except CannotDo as error:
-        if asked.live:
+        if not asked.live:
+            missing[PODS] = f"the kubelet: {error.message}"
+        elif _agent(asked, machine) is None:
             raise
-        missing[PODS] = f"the kubelet: {error.message}"
         return None
 
 
@@ -142,6 +145,21 @@ def _agent(asked: BundleOptions, machine: Machine) -> dict[str, Any] | None:
             except CannotDo:
                 continue
     return None
+
+
+def _agent_texts(
+    agent: Mapping[str, Any] | None, missing: dict[str, str]
+) -> list[tuple[str, bytes]]:
+    """The node of that agent as documents, each with its place; none where it does not tell."""
+    if agent is None:
+        return []
+    from qoslet.app.node.running_agent import agent_node
+
+    try:
+        return agent_node(str(agent["root"]))
+    except CannotDo as error:
+        missing[KUBELET] = f"{error.where}: {error.message}"
+        return []
 
 
 def _api_node(paths: Sequence[str], node: Node) -> Mapping[str, Any] | None:

@@ -70,7 +70,7 @@ def bundles_of_nodes(
 
 def _bundle(agents: ClusterAgents, node: str, pod: str, options: Sequence[str] = ()) -> bytes:
     """What an agent writes as the bundle of its node. Raises CannotDo."""
-    words = ("qoslet", "bundle", "-o", "-", "--live", f"--kubelet-token={ACCOUNT}/token")
+    words = ("qoslet", "bundle", "-o", "-", f"--kubelet-token={ACCOUNT}/token")
     data = agents.execute(node, pod, *words, *options)
     if not data.startswith(_GZIP):
         raise CannotDo(f"its agent {pod} answers with no bundle", where=f"node/{node}")

@@ -24,7 +24,13 @@ def bundle(
     """What was found on this machine, and the archive of it. Raises BadInput, BadInputs, CannotDo."""
     options = pod_options(args, None)
     asked = BundleOptions(
-        paths, args.node, flags_of(args), options, args.recursive, kubelet_options(args)
+        paths,
+        args.node,
+        flags_of(args),
+        options,
+        args.recursive,
+        kubelet_options(args),
+        args.live,
     )
     source = gather(asked)
     return source, packed(source, seconds, redact=args.redact)

@@ -57,12 +57,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, plan and print; the exit code. Raises QosletError."""
-    from qoslet.app.inputs import read
-
-    made = read(args, [*args.filename, *args.paths]).plan()
+    made = _planned(args)
     _print(made, args)
     _print_plan_problems(made, args.output)
     return EXIT_OK if made.is_valid else EXIT_NO
+
+
+def _planned(args: argparse.Namespace) -> Plan:
+    """The plan of documents, or of what runs here. Raises QosletError."""
+    from qoslet.app.inputs import read
+
+    args.filename, args.paths = [*args.filename, *args.paths], []
+    if not args.live or args.bundle is not None:
+        return read(args, args.filename).plan()
+    from qoslet.app.own_tree import choose_source, own_containers
+
+    choose_source(args)
+    plan = read(args, args.filename).plan()
+    return plan if args.agent is None else own_containers(plan)
 
 
 def _print_plan_problems(made: Plan, output: str) -> None:
