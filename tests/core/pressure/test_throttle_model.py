@@ -126,6 +126,15 @@ def test_who_is_stopped_again_and_again_stands_no_longer(
     assert group.longest <= 1.5
 
 
+@pytest.mark.parametrize("stops", [(1.3, 0.2), (0.87, 0.13)])
+def test_who_hardly_runs_between_is_seen_to_stand(stops: tuple[float, float]) -> None:
+    """It waits for a tenth of the time, and every time that it asks for memory."""
+    grows = Task("grows", MIB, 88 * MIB, stops=stops)
+    group = guarded(Throttled(int(76.8 * MIB), 96 * MIB, [grows], Random(1)))
+    assert group.longest <= BOUND
+    assert group.now <= 12.0
+
+
 def alone(target: float, *others: Task) -> Throttled:
     """A container of 96 MiB with a memory.high of 76.8 MiB."""
     tasks = [Task("grows", MIB, int(target * MIB)), *others]

@@ -27,6 +27,8 @@ class StallTuning(Struct, frozen=True):
     beside it, and no progress, where nothing can be taken back: the kernel is asked."""
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
+    paused_waiting_ratio: float = 0.05
+    """The same over the whole history, where usage is far above memory.high and nothing can be taken back."""
     reclaimable_ratio: float = 1 / 32
     """Share of memory.high: with more that looks reclaimable there is patience; a quarter at most."""
     min_reclaimable_bytes: int = 2 * _MIB

@@ -264,7 +264,7 @@ def _judge(
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
     if sign:
         return _Judgement("reclaiming", sign, progress=True)
-    if free := _waits_little(signs, track, tuning):
+    if free := _waits_little(signs, track, tuning, stuck=far and exhausted):
         return free
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
@@ -296,15 +296,17 @@ def _judge(
 
 
 def _waits_little(
-    signs: StallSignals, track: StallTracker, tuning: StallTuning
+    signs: StallSignals, track: StallTracker, tuning: StallTuning, *, stuck: bool
 ) -> _Judgement | None:
     """Whether tasks hardly wait, where PSI tells: that is a sign of progress if they did not either as far
-    back as is known. Who is stopped again and again waits only between."""
+    back as is known. Who is stopped again and again waits only between, for a short part of the time.
+    ``stuck``: who asks for memory waits, and nothing can be taken back."""
     if signs.waiting_ratio is None or signs.waiting_ratio >= tuning.waiting_ratio:
         return None
     because = f"it waits {signs.waiting_ratio:.0%} of the time"
     longest = progress_between(track.samples[0], track.samples[-1])
-    if (longest.waiting_ratio or 0.0) < tuning.waiting_ratio:
+    least = tuning.paused_waiting_ratio if stuck else tuning.waiting_ratio
+    if (longest.waiting_ratio or 0.0) < least:
         return _Judgement("reclaiming", because, progress=True)
     return _Judgement("reclaiming", because, ask=track.ask, paused=True)
 

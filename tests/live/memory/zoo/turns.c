@@ -50,16 +50,26 @@ static void grow_and_end(size_t amount)
     _exit(0);
 }
 
-/* grows while its parent stops it for 700 ms and lets it run for `more` ms, again and again */
-static void stop_and_go(size_t amount, size_t more)
+/* grows while its parent stops it for so many ms and lets it run for others, again and again */
+static void in_turn(size_t amount, unsigned stopped, unsigned running)
 {
     pid_t child = beside(grow_and_end, amount);
     while (waitpid(child, NULL, WNOHANG) == 0) {
         kill(child, SIGSTOP);
-        nap(700);
+        nap(stopped);
         kill(child, SIGCONT);
-        nap(more);
+        nap(running);
     }
+}
+
+static void stop_and_go(size_t amount, size_t more)
+{
+    in_turn(amount, 700, more);
+}
+
+static void mostly_stopped(size_t amount, size_t more)
+{
+    in_turn(amount, 1300, more);
 }
 
 static void *map_one(void *bytes)
@@ -309,8 +319,8 @@ static void stormed(size_t amount, size_t more)
 }
 
 const struct load turns[] = {
-    {"pauses", pauses}, {"beats", beats}, {"stop-and-go", stop_and_go}, {"thread-maps", thread_maps}, {"copying", copying},
-    {"dumps", dumps}, {"written", written}, {"writes-there", writes_there}, {"manager", manager}, {"wanders", wanders},
-    {"direct-writer", direct_writer}, {"blocks", blocks}, {"beside-fifo", beside_fifo}, {"spins", spins}, {"stormed", stormed},
-    {NULL, NULL},
+    {"pauses", pauses}, {"beats", beats}, {"stop-and-go", stop_and_go}, {"mostly-stopped", mostly_stopped},
+    {"thread-maps", thread_maps}, {"copying", copying}, {"dumps", dumps}, {"written", written},
+    {"writes-there", writes_there}, {"manager", manager}, {"wanders", wanders}, {"direct-writer", direct_writer},
+    {"blocks", blocks}, {"beside-fifo", beside_fifo}, {"spins", spins}, {"stormed", stormed}, {NULL, NULL},
 };
