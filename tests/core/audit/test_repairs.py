@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.audit.repairs import repairs
@@ -80,3 +81,17 @@ def test_a_latent_value_is_set_as_a_property_again(folder: str) -> None:
     assert done.latent == {(pod.path, "cpu.weight")}
     assert [one.file for one in done.rows] == ["cpu.weight"]
     assert done.commands[0].startswith("systemctl set-property --runtime")
+
+
+@pytest.mark.parametrize(("kernel", "is_repaired"), [("6.12.1", False), ("7.0.0", True)])
+def test_a_set_that_was_taken_away_comes_back_where_release_can_undo_it(
+    folder: str, kernel: str, is_repaired: bool
+) -> None:
+    plan = plan_of(folder)
+    node = replace(plan.node, host=replace(plan.node.host, kernel=kernel))
+    plan = replace(plan, node=node)
+    kubepods = next(one for one in plan.cgroups if one.name == "/kubepods")
+    live = written(tree_of(plan), kubepods.path or "", "cpuset.cpus", "")
+    done = repairs(plan, look(plan, live).findings)
+    assert [one.file for one in done.rows] == ["cpuset.cpus"] * is_repaired
+    assert len(done.left) == (not is_repaired)

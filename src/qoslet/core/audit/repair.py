@@ -35,7 +35,9 @@ class Repair(Struct, frozen=True):
             if line:
                 return line
         place = f"{self.directory(path, controller(file))}/{file}"
-        return f"printf '%s' {shlex.quote(value)} > {shlex.quote(place)}"
+        # the kernel sees no write of nothing
+        text = f"printf '%s' {shlex.quote(value)}" if value else "echo"
+        return f"{text} > {shlex.quote(place)}"
 
     def _property(self, unit: str, file: str, value: str) -> str:
         if self.systemd is None or not carried(file, self.hierarchy, self.systemd):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from qoslet.core.audit.finding import Finding, Verdict
 from qoslet.core.audit.live import SUBTREE
-from qoslet.core.audit.verdicts.cpusets import UNCLEARED
+from qoslet.core.audit.verdicts.cpusets import UNCLEARED, can_be_cleared
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.audit.verdicts.paused import FREEZE
 from qoslet.core.audit.verdicts.processes import OOM
@@ -84,7 +84,7 @@ def _reason(one: Finding, plan: Plan, planned: bool) -> str:
         if plan.node.driver == "systemd":
             return "systemd enables controllers as its units need them"
         return ""
-    if one.file in CPUSETS and one.found == "":
+    if one.file in CPUSETS and one.found == "" and not can_be_cleared(plan.node):
         return f"{UNCLEARED}: release could not undo it"
     if one.verdict in VALUES and one.file is not None and planned:
         writable = one.expected is not None and one.found is not None and one.fix is not None

@@ -66,6 +66,15 @@ def test_a_set_that_cannot_be_written_is_left(folder: str) -> None:
     assert [one.reason for one in repairs(plan, [found]).left] == [found.hint]
 
 
+def test_a_set_that_the_kernel_takes_away_is_cleared(folder: str) -> None:
+    plan = plan_of(folder, "v2")
+    plan = replace(plan, node=replace(plan.node, host=replace(plan.node.host, kernel="7.0.1")))
+    path = first(plan, "pod").path or ""
+    found = sole(plan, written(tree_of(plan), path, "cpuset.mems", "1"))
+    assert (found.verdict, found.fix) == ("drift", f"echo > /sys/fs/cgroup{path}/cpuset.mems")
+    assert repairs(plan, [found]).rows[0].wanted == ""
+
+
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 def test_what_all_containers_up_to_one_have_a_policy_left(folder: str, hierarchy: str) -> None:
     plan = plan_of(folder, hierarchy)

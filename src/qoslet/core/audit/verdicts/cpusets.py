@@ -3,7 +3,7 @@
 Source: Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst cpuset.cpus; runc
 cgroups/fs/cpuset.go, which gives a new v1 cgroup those of its parent; kubelet cm/cpumanager
 cpu_manager.go reconcileState, which under policy static gives every container a set; Linux
-kernel/cgroup/cpuset.c validate_change (ENOSPC).
+kernel/cgroup/cpuset.c validate_change (ENOSPC), on v2 until commit 272bd8183376 of 7.0.
 """
 
 from __future__ import annotations
@@ -12,10 +12,19 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import cpu_numbers, released
+from qoslet.core.node.host_facts import kernel_version
+from qoslet.core.node.node import Node
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup
 
-UNCLEARED = "the kernel takes no set away while processes run"
+UNCLEARED = "kernels before 7.0 take no set away while processes run"
+_CLEARED_SINCE = (7, 0)
+
+
+def can_be_cleared(node: Node) -> bool:
+    """Whether the kernel takes a set away while processes run."""
+    kernel = kernel_version(node.host.kernel)
+    return node.hierarchy == "v2" and kernel is not None and kernel >= _CLEARED_SINCE
 
 
 class Cpusets:

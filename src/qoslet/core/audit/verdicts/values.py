@@ -10,7 +10,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.verdicts.alike import AlikeValues, alike_files
-from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets
+from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets, can_be_cleared
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import (
     CPUSETS,
@@ -216,7 +216,7 @@ class Values:
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         owner = self._context.owner(cgroup, file)
-        if not fresh:
+        if not fresh and not can_be_cleared(self._context.node):
             finding = replace(finding, fix=None, hint=f"{UNCLEARED}: restart the pod")
         if not self._context.is_own:
             # its writer writes what it plans, and not here
