@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qoslet.render.documents.document import Document, encode, encode_yaml
+from qoslet.render.documents import Document, encode, encode_yaml
 from qoslet.render.documents.monitoring import BESIDE_KUBELETS, dashboard, rules
 
 DEPLOY = Path(__file__).parents[1] / "deploy"

@@ -48,10 +48,10 @@ from qoslet.library_arguments import (
     selector_text,
     words,
 )
+from qoslet.render.documents import encode
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.conversion import conversion_document
 from qoslet.render.documents.diff import diff_document
-from qoslet.render.documents.document import encode
 from qoslet.render.documents.explanation import explanation_document
 from qoslet.render.terminal import Terminal
 from qoslet.render.text import conversion

@@ -12,7 +12,7 @@ import pytest
 from qoslet import schema
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.render.documents import audit as documents
-from qoslet.render.documents.document import encode
+from qoslet.render.documents import encode
 from tests.cli.bundle.test_bundle_audit import PROCESSES, changed, rows_of, text_of
 from tests.cli.fixtures import run
 

@@ -142,7 +142,7 @@ def test_control_characters_of_input_stay_in_files(tmp_path: Path) -> None:
 
 
 def test_json_is_safe_on_a_terminal() -> None:
-    from qoslet.render.documents.document import encode, encode_yaml
+    from qoslet.render.documents import encode, encode_yaml
 
     document: dict[str, object] = {"a": "\x1b[2J\x9b\x7f\u202e\u2028 é 日", "b": ["\udc80"]}
     data = encode(document)

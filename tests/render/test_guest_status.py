@@ -16,8 +16,8 @@ from qoslet.core.guest.monitoring import GUEST_METRICS
 from qoslet.core.guest.status import GuestSync
 from qoslet.core.status.monitoring import series_name
 from qoslet.host.systemd.sd_notify import Notifier
+from qoslet.render.documents import encode
 from qoslet.render.documents.agent.guest import status_document
-from qoslet.render.documents.document import encode
 from qoslet.render.guest_metrics import guest_exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.guest.status import status_lines

@@ -22,9 +22,9 @@ from qoslet.core.memory.rows import MemoryEvent, MemoryRow, TrackedCgroup
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 from qoslet.core.status.memory_view import MemoryView
 from qoslet.core.status.snapshot import rows
+from qoslet.render.documents import encode
 from qoslet.render.documents.agent.memory import memory_document
 from qoslet.render.documents.agent.pods import pods_document
-from qoslet.render.documents.document import encode
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text import memory as memory_rendering

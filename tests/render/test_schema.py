@@ -30,9 +30,9 @@ from qoslet.core.rules.catalog import RULES, register_all
 from qoslet.core.versions import kubernetes
 from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
+from qoslet.render.documents import encode
 from qoslet.render.documents import plan as plan_document
 from qoslet.render.documents.diff import diff_document
-from qoslet.render.documents.document import encode
 from qoslet.render.documents.explanation import explanation_document
 from tests.cli.fixtures import DATA, NODE, PODS, answer, made, run, write
 from tests.cli.fleet.clusters import write_cluster

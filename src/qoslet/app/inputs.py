@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from qoslet.app.pod_options import pod_options
+from qoslet.core.api.documents import options_of
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.node.resolve import as_written
-from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan
 from qoslet.errors import BadInput, BadInputs, CannotDo
 from qoslet.host.files.manifests import load, load_text
@@ -27,19 +26,20 @@ if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod, System
     from qoslet.core.managers.container_manager import Assignments
     from qoslet.core.node.node import Node
+    from qoslet.core.node.running_kubelet.work import KubeletWork
     from qoslet.core.problem import Problem
     from qoslet.core.resources.cgroup_tree import Plan
 
 
 class Inputs(Struct, frozen=True):
     """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
-    ``work`` that of a live kubelet."""
+    ``work`` that of a live kubelet, None without one."""
 
     pods: Sequence[Pod]
     node: Node
     problems: tuple[Problem, ...]
     loaded: Loaded | None = None
-    work: KubeletWork = KubeletWork()
+    work: KubeletWork | None = None
     kept: Assignments | None = None
     """The CPUs and memory that the kubelet has handed out, as far as it is known."""
 
@@ -81,7 +81,7 @@ def read(
         node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
-    options = pod_options(args, node.name if node else None)
+    options = options_of(args, node.name if node else None)
     recursive = getattr(args, "recursive", False)
     try:
         if given is not None:
@@ -161,7 +161,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     for line in () if again else found.lines():
         note(line)
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())
-    options = pod_options(args, node.name)
+    options = options_of(args, node.name)
     if paths := [*args.filename, *getattr(args, "paths", ())]:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
@@ -186,7 +186,7 @@ def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
     from qoslet.app.node.running_agent import agent_node
 
     node, problems = load_node(args.node, flags_of(args), texts=agent_node(root))
-    options = replace(pod_options(args, node.name), keep_raw=True)
+    options = replace(options_of(args, node.name), keep_raw=True)
     found, why = agent_pods(pod_states(root), options)
     if why:
         raise CannotDo(why, where=f"the agent of {root}", hint="give them with -f")
@@ -219,7 +219,7 @@ def read_values(
     """``read`` for documents that are decoded already. Raises BadInputs."""
     node, problems = load_node(args.node, flags_of(args), system=system)
     items = json.encode({"apiVersion": "v1", "kind": "List", "items": list(given)})
-    loaded = load_text(items, pod_options(args, node.name), name="stdin")
+    loaded = load_text(items, options_of(args, node.name), name="stdin")
     _check_node_name(args, loaded)
     return Inputs(loaded.pods, node, (*problems, *loaded.problems))
 

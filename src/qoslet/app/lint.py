@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from qoslet.app.pod_options import pod_options
+from qoslet.core.api.documents import options_of
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.lint.lint import Level, LintReport, is_configured, lint
 from qoslet.core.lint.rule import rules
@@ -82,7 +82,7 @@ def _parts(args: argparse.Namespace, paths: Sequence[str]) -> list[Loaded]:
     which are variants of each other."""
     if not paths:
         return []
-    options = replace(pod_options(args, args.node_name), keep_raw=True)
+    options = replace(options_of(args, args.node_name), keep_raw=True)
     try:
         return [load(paths, options, recursive=args.recursive)]
     except BadInputs as error:

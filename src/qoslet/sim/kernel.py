@@ -15,10 +15,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.features import NEWEST_KERNEL, KernelFeatures
 from qoslet.core.cgroup.interface_files import controller, cpu_numbers
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import DEFAULT_POINT, is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.missing_files import missing_files

@@ -19,7 +19,7 @@ from qoslet.cli.main import run
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
 from qoslet.host.questions.http_server import Page, private
 from qoslet.host.state.folder import escaped, state_directory
-from qoslet.render.documents.document import encode
+from qoslet.render.documents import encode
 from tests.cli.fixtures import environment
 
 OLD = stamp(1_000_000_000 * 10**9)

@@ -28,9 +28,9 @@ from qoslet.host.questions.http_server import Page, private
 from qoslet.host.questions.request_queue import RequestQueue
 from qoslet.host.state.agents import running_roots, where_else
 from qoslet.host.state.folder import escaped
+from qoslet.render.documents import encode
 from qoslet.render.documents.agent.pod_filter import only
 from qoslet.render.documents.agent.pods import pods_document
-from qoslet.render.documents.document import encode
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.pods import age, stale_line, table

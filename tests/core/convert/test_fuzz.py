@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.options import TARGETS
 from qoslet.errors import BadInput
+from qoslet.render.documents import encode
 from qoslet.render.documents.conversion import conversion_document
-from qoslet.render.documents.document import encode
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.conversion import draw, pairs, shell
 

@@ -18,8 +18,8 @@ from qoslet.core.oci.resources import block_of
 from qoslet.core.oci.result import BlockResult
 from qoslet.core.oci.write import Update, files
 from qoslet.core.versions.runtime import converting_runtime
+from qoslet.render.documents import encode
 from qoslet.render.documents.conversion import conversion_document
-from qoslet.render.documents.document import encode
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.conversion import draw, pairs, shell
 

@@ -15,7 +15,7 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.core.status.node_top import TopRow, arranged, top_rows
 from qoslet.host.files.manifests import load_text
-from qoslet.render.documents.document import encode
+from qoslet.render.documents import encode
 from qoslet.render.documents.top import top_document
 from qoslet.render.terminal import Terminal
 from qoslet.render.text.live.top import LEAST_WIDTH, draw, summary

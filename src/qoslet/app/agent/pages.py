@@ -67,8 +67,8 @@ def pages_of(
     """What can be asked: the pods, the node, the metrics, whether the loop turns."""
 
     def pods() -> Page:
+        from qoslet.render.documents import encode
         from qoslet.render.documents.agent.pods import pods_document
-        from qoslet.render.documents.document import encode
 
         driver = node().driver
         document = pods_document(questions.pods.ask(), root, driver, _working_directory())
@@ -76,7 +76,7 @@ def pages_of(
 
     def described() -> Page:
         from qoslet.core.explain.node_config import documents
-        from qoslet.render.documents.document import Document, encode
+        from qoslet.render.documents import Document, encode
 
         listed: Document = {"apiVersion": "v1", "kind": "List", "items": documents(node())}
         return Page("application/json", encode(listed))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
 from qoslet.app.own_tree import choose_source, without_ended
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.errors import BadInput, CannotDo
@@ -100,7 +100,7 @@ class NodeAudit:
                 self._args.resources = chosen
 
         def work() -> KubeletWork:
-            seen = [one.work for one in looks]
+            seen = [one.work or KubeletWork() for one in looks]
             return replace(
                 seen[-1],
                 running=frozenset().union(*(one.running for one in seen)),
@@ -116,18 +116,19 @@ class NodeAudit:
 
     def _reloaded(self, *, allocated: bool) -> Inputs:
         """The inputs with the pods that the documents hold now. Raises BadInputs."""
-        from qoslet.app.pod_options import pod_options
+        from qoslet.core.api.documents import options_of
         from qoslet.host.files.manifests import load
 
         args = self._args
-        options = pod_options(args, self._inputs.node.name, allocated=allocated)
+        options = options_of(args, self._inputs.node.name, allocated=allocated)
         pods = load(args.filename, options, recursive=args.recursive).pods
         return self._on_node(replace(self._inputs, pods=pods))
 
 
 def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
     """The inputs; a runtime that does not answer in time now is the one that it was ``before``."""
-    if inputs.work.ready is not None or before.work.ready is None:
+    now, then = inputs.work, before.work
+    if (now is not None and now.ready is not None) or then is None or then.ready is None:
         return inputs
     profile = replace(inputs.node.profile, runtime=before.node.profile.runtime)
     return replace(inputs, node=replace(inputs.node, profile=profile))
@@ -136,7 +137,7 @@ def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:
 def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs) -> Audited:
     """The audit of a bundle, which does not change: it is looked at once. Raises BadInput,
     CannotDo."""
-    from qoslet.app.pod_options import pod_options
+    from qoslet.core.api.documents import options_of
     from qoslet.core.node.node import needs_linux
 
     needs_linux(inputs.node)
@@ -147,7 +148,7 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
     running = bundle.running()
 
     def allocated() -> Plan:
-        options = pod_options(args, node.name, allocated=True)
+        options = options_of(args, node.name, allocated=True)
         made = replace(inputs, pods=bundle.pods(options).pods).plan()
         return source.with_containers(made, running)
 

@@ -65,7 +65,7 @@ def bundle_parts(source: BundleSource, time: str, *, redact: bool) -> dict[str, 
     """The parts of a bundle, made at ``time`` (RFC 3339)."""
     from msgspec import json
 
-    from qoslet.render.documents.document import encode_yaml
+    from qoslet.render.documents import encode_yaml
 
     names = Pseudonyms() if redact else None
     found: dict[str, bytes] = {}

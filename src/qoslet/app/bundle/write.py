@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qoslet.app.bundle.contents import BundleSource, packed
 from qoslet.app.bundle.gather import BundleOptions, gather
 from qoslet.app.node.found_node import kubelet_options
-from qoslet.app.pod_options import pod_options
+from qoslet.core.api.documents import options_of
 from qoslet.core.node.flags import flags_of
 from qoslet.host.files.bundle import write_bundle as write
 
@@ -22,7 +22,7 @@ def bundle(
     args: argparse.Namespace, paths: Sequence[str], seconds: float
 ) -> tuple[BundleSource, bytes]:
     """What was found on this machine, and the archive of it. Raises BadInput, BadInputs, CannotDo."""
-    options = pod_options(args, None)
+    options = options_of(args, None)
     asked = BundleOptions(
         paths,
         args.node,

@@ -18,7 +18,7 @@ from qoslet.app.agent.service import Log, log_on_stderr
 from qoslet.app.guest.machine import location_of
 from qoslet.app.guest.run import GuestOptions, inputs_of
 from qoslet.app.node.found_node import runtime_endpoint
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.errors import CannotDo
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.linux.descriptors import owned

@@ -166,8 +166,8 @@ def pages_of(questions: GuestQuestions) -> Pages:
     """What can be asked: the status, the metrics, whether the loop turns."""
 
     def status() -> Page:
+        from qoslet.render.documents import encode
         from qoslet.render.documents.agent.guest import status_document
-        from qoslet.render.documents.document import encode
 
         return Page("application/json", encode(status_document(questions.status.ask())))
 

@@ -161,7 +161,7 @@ class NodeSite:
         return next((pod for pod in self._view.pods if pod.row.title == name), None)
 
     def _document(self, request: WebRequest) -> WebAnswer:
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
         from qoslet.render.documents.web import node_view_document, pod_view_document
 
         view = self._view

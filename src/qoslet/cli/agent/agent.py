@@ -205,8 +205,8 @@ def _dry_run(args: argparse.Namespace, options: GuestOptions) -> int:
 
     found = would_write(options)
     if args.output == "json":
+        from qoslet.render.documents import encode
         from qoslet.render.documents.agent.guest import dry_run_document
-        from qoslet.render.documents.document import encode
 
         emit(encode(dry_run_document(found.commands, found.note, found.ends)))
         return EXIT_OK
@@ -229,7 +229,7 @@ def _status(args: argparse.Namespace) -> int:
         return status_of_nodes(args, access)
     document = agent_status(args.cgroup_root)
     if args.output == "json":
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
 
         emit(encode(document))
         return EXIT_OK

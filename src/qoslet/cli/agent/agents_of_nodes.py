@@ -49,7 +49,7 @@ def dry_run_of_nodes(args: argparse.Namespace, options: GuestOptions) -> int:
     )
     told = {one.node: one.document for one in found if one.document is not None}
     if args.output == "json":
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
 
         rows = [{"node": one.node, **(one.document or {})} for one in found]
         emit(encode({"nodes": rows}))

@@ -66,13 +66,13 @@ def run(args: argparse.Namespace) -> int:
         document = inspect.pod_states(root)
     items = _chosen(document, args.pods, args.namespace)
     if args.output == "stats":
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
 
         emit(encode({"stats": inspect.pod_stats(items, STATS_SECONDS)}))
         return EXIT_OK
     if args.output == "json":
+        from qoslet.render.documents import encode
         from qoslet.render.documents.agent.pod_filter import only
-        from qoslet.render.documents.document import encode
 
         emit(encode(only(document, items)))
         return EXIT_OK

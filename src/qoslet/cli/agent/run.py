@@ -277,8 +277,8 @@ def _open_streams() -> None:
 def _report(args: argparse.Namespace, parts: AgentRun, outcome: RunOutcome) -> None:
     """What the run came to, as a document where that was asked for."""
     if args.output == "json":
+        from qoslet.render.documents import encode
         from qoslet.render.documents.agent.run import run_document
-        from qoslet.render.documents.document import encode
 
         problems = parts.source.current().problems
         emit(encode(run_document(outcome, parts.config.root, problems)))

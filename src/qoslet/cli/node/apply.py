@@ -101,8 +101,8 @@ def _pass(args: argparse.Namespace, plan: Plan) -> int:
         said = describe(result.tree, node.driver, args.dry_run)
         root = result.tree.place.root
     if args.output == "json":
+        from qoslet.render.documents import encode
         from qoslet.render.documents.apply import apply_document
-        from qoslet.render.documents.document import encode
 
         emit(encode(apply_document(said, done, lost, missing, result.commands)))
     elif args.dry_run:

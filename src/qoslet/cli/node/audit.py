@@ -202,7 +202,7 @@ def _print(
         emit_lines(draw(plan, report, screen(args), args.verbose), screen(args))
         return
     from qoslet.render.documents import audit as documents
-    from qoslet.render.documents.document import encode, encoded
+    from qoslet.render.documents import encode, encoded
 
     if args.output == "junit":
         emit(documents.junit_document(report))

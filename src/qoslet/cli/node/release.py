@@ -112,8 +112,8 @@ def _print(
 ) -> None:
     commands = [tree.driver.shell(step) for step in what.steps] if args.dry_run else []
     if args.output == "json":
+        from qoslet.render.documents import encode
         from qoslet.render.documents.apply import release_document
-        from qoslet.render.documents.document import encode
 
         said = describe(tree, tree.place.driver, args.dry_run)
         emit(encode(release_document(said, what, outcomes, commands)))

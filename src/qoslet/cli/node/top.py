@@ -144,7 +144,7 @@ def _replay(args: argparse.Namespace, interactive: bool) -> None:
         return
     rows = arranged(top.look(), args.sort, (), args.filter)
     if args.output == "json":
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
         from qoslet.render.documents.top import recorded_document
 
         emit(encode(recorded_document(top.node, rows, top.seconds, top.wall)))
@@ -165,7 +165,7 @@ def _once(top: NodeTop, args: argparse.Namespace) -> None:
         time.sleep(min(args.interval, 1.0))
         rows = top.look()
     if args.output == "json":
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
         from qoslet.render.documents.top import top_document
 
         emit(

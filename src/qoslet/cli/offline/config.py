@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 def _emit(
     form: str, node: Node, shown: Sequence[EffectiveField], problems: Sequence[Problem]
 ) -> None:
-    from qoslet.render.documents.document import encode, encode_yaml
+    from qoslet.render.documents import encode, encode_yaml
 
     if form == "json":
         from qoslet.render.documents.config import config_document

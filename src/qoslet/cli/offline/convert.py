@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(made: Conversion, args: argparse.Namespace) -> None:
     if args.output == "json":
+        from qoslet.render.documents import encode
         from qoslet.render.documents.conversion import conversion_document
-        from qoslet.render.documents.document import encode
 
         emit(encode(conversion_document(made)))
         return

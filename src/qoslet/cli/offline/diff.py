@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
         shown = screen(args)
         emit_lines(draw(found, shown, args.verbose), shown)
     else:
+        from qoslet.render.documents import encoded
         from qoslet.render.documents.diff import diff_document
-        from qoslet.render.documents.document import encoded
 
         document = diff_document(found)
         emit(encoded(document, args.output))

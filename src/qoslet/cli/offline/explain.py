@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         shown = screen(args)
         emit_lines(draw(answer, shown, args.verbose or file is not None, args.exact, found), shown)
         return EXIT_OK
-    from qoslet.render.documents.document import encoded
+    from qoslet.render.documents import encoded
     from qoslet.render.documents.explanation import explanation_document
 
     document = explanation_document(answer, found)

@@ -125,7 +125,7 @@ def _print(found: Fleet, args: argparse.Namespace) -> None:
 
             emit(table(found, args.output))
         case _:
-            from qoslet.render.documents.document import encoded
+            from qoslet.render.documents import encoded
             from qoslet.render.documents.fleet.fleet import fleet_document
 
             document = fleet_document(found)

@@ -94,8 +94,8 @@ def _print(report: LintReport, args: argparse.Namespace) -> None:
         shown = screen(args)
         emit_lines(draw(report, shown, args.verbose), shown)
         return
+    from qoslet.render.documents import encode
     from qoslet.render.documents import lint as documents
-    from qoslet.render.documents.document import encode
 
     if args.output == "junit":
         emit(documents.junit_document(report, args.fail_on))

@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print; the exit code."""
-    from qoslet.render.documents import monitoring
-    from qoslet.render.documents.document import encode, encode_yaml
+    from qoslet.render.documents import encode, encode_yaml, monitoring
 
     of = monitoring.BESIDE_KUBELETS if args.agent else monitoring.OF_PODS
     if args.output == "grafana":

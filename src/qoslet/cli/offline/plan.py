@@ -108,8 +108,7 @@ def _print_plan_problems(made: Plan, output: str) -> None:
 
 def _print(made: Plan, args: argparse.Namespace) -> None:
     if args.output in ("json", "yaml", "oci", "cri"):
-        from qoslet.render.documents import plan
-        from qoslet.render.documents.document import encoded
+        from qoslet.render.documents import encoded, plan
 
         documents = {"oci": plan.oci_document, "cri": plan.cri_document}
         document = documents.get(args.output, plan.plan_document)(made)

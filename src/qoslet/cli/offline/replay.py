@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     recording = load(args.file, note)
     result = replay(recording, policy)
     if args.output == "json":
-        from qoslet.render.documents.document import encode
+        from qoslet.render.documents import encode
         from qoslet.render.documents.replay import replay_document
 
         emit(encode(replay_document(recording, policy, result)))

@@ -66,6 +66,21 @@ class Options(Struct, frozen=True):
     selector: str | None = None
 
 
+def options_of(values: object, node_name: str | None, *, allocated: bool | None = None) -> Options:
+    """The options among the attributes of ``values``, as the command line has them, for a node's pods;
+    ``allocated`` stands over its ``--resources``. The namespace of a command with a target is that one's:
+    it reads the pods of all."""
+    names = ("expand", "resources", "namespace", "selector")
+    expand, resources, namespace, selector = (getattr(values, name) for name in names)
+    return Options(
+        expand,
+        resources == "allocated" if allocated is None else allocated,
+        node_name,
+        namespace=None if hasattr(values, "target") else namespace,
+        selector=selector,
+    )
+
+
 class Spot(Struct, frozen=True, gc=False):
     """A document, or an item of a list in it."""
 

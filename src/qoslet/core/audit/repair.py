@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.cgroup.unit_properties import carried, properties, properties_v1, words
 
 

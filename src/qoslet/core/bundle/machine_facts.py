@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.schema import DECODE_ERRORS, encode_json, shown
 from qoslet.core.bundle.redaction import Pseudonyms, mount_point
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.host_facts import Probed

@@ -13,8 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.core.bundle.rows import CgroupRow, UnitRow
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import DEFAULT_POINT, is_at_or_below
 
 _USUAL = frozenset(
     (

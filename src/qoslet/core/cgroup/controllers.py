@@ -12,9 +12,6 @@ from msgspec import Struct
 
 from qoslet.core.rules.hugetlb import size_text
 
-DEFAULT_POINT = "/sys/fs/cgroup"
-"""Where v2 is mounted if nothing else is said, and below which the hierarchies of v1 are."""
-
 WANTED_V2 = frozenset({"cpu", "cpuset", "hugetlb", "memory", "pids"})
 """The controllers that the kubelet enables in a v2 cgroup, where the root has them."""
 

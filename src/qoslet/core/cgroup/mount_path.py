@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import DEFAULT_POINT, is_at_or_below
 
 
 def is_mounted_path(text: str) -> bool:

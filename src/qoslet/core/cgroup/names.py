@@ -19,6 +19,8 @@ QOS_DIRECTORY = {"Guaranteed": "", "Burstable": "burstable", "BestEffort": "best
 SLICE = ".slice"
 DEFAULT_ROOT = "/qoslet"
 """The default of ``--cgroup-root``."""
+DEFAULT_POINT = "/sys/fs/cgroup"
+"""Where v2 is mounted if nothing else is said, and below which the hierarchies of v1 are."""
 
 
 def extend(base: Sequence[str], *components: str) -> Components:

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT, WANTED_V2, own_path
+from qoslet.core.cgroup.controllers import WANTED_V2, own_path
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.v1 import CONTROLLERS
 from qoslet.host.linux.openat import parent

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.host.linux.openat import KEPT, MountedTree
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.errors import CannotDo
 from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts

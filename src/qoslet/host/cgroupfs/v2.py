@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT, WANTED_V2
+from qoslet.core.cgroup.controllers import WANTED_V2
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.host.cgroupfs.write_errors import cgroup_error
 from qoslet.host.linux.openat import MountedTree, parent
 

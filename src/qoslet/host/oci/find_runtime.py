@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.versions.runtime import runtime_of, untold
 from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.errors import BadInput, CannotDo

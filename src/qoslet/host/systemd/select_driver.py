@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
-from qoslet.core.cgroup.names import Kind
+from qoslet.core.cgroup.names import DEFAULT_POINT, Kind
 from qoslet.core.cgroup.unit_properties import version_of
 from qoslet.errors import CannotDo
 from qoslet.host.linux.mountinfo import mounts, systemds_own

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from qoslet.core.reconcile.drift import Difference
     from qoslet.core.reconcile.restore import RestoreConflict, RestorePlan
     from qoslet.core.reconcile.steps import Outcome, Step
-    from qoslet.render.documents.document import Document
+    from qoslet.render.documents import Document
 
 
 def apply_document(
@@ -24,7 +24,7 @@ def apply_document(
     commands: Sequence[str],
 ) -> Document:
     """The pass for programs; ``place`` holds root, hierarchy, driver, dryRun and notes."""
-    from qoslet.render.documents.document import API_VERSION
+    from qoslet.render.documents import API_VERSION
 
     counts = Counter(controller(row.file) for row in lost)
     return {
@@ -74,7 +74,7 @@ def release_document(
     commands: Sequence[str],
 ) -> Document:
     """The undoing for programs; ``place`` as in ``apply_document``."""
-    from qoslet.render.documents.document import API_VERSION
+    from qoslet.render.documents import API_VERSION
 
     done = Counter(one.step.kind for one in outcomes if one.error is None)
     noted = place.get("notes")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from qoslet.core.api.schema import encode_json
 from qoslet.core.audit.finding import MEANINGS
-from qoslet.render.documents.document import API_VERSION, Document
+from qoslet.render.documents import API_VERSION, Document
 from qoslet.render.documents.plan import node_block
 from qoslet.render.documents.sarif import LEVELS, sarif_log
 from qoslet.render.documents.timestamps import moment

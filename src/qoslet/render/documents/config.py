@@ -16,7 +16,7 @@ def config_document(
     node: Node, shown: Sequence[EffectiveField], problems: Sequence[Problem]
 ) -> dict[str, object]:
     """The answer for programs."""
-    from qoslet.render.documents.document import API_VERSION, problem_row
+    from qoslet.render.documents import API_VERSION, problem_row
 
     return {
         "apiVersion": API_VERSION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.render.documents.document import API_VERSION, Document, problem_row
+from qoslet.render.documents import API_VERSION, Document, problem_row
 from qoslet.render.documents.plan import node_block
 
 if TYPE_CHECKING:

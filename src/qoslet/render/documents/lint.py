@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qoslet.core.lint.rule import rules
-from qoslet.render.documents.document import API_VERSION, Document
+from qoslet.render.documents import API_VERSION, Document
 from qoslet.render.documents.sarif import LEVELS, sarif_log
 from qoslet.render.terminal import printable
 

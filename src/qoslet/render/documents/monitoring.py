@@ -9,7 +9,7 @@ from msgspec import Struct
 from qoslet.core.guest.monitoring import GUEST_ALERTS, GUEST_METRICS, GUEST_PANELS
 from qoslet.core.status.fields import FIELDS, Metric
 from qoslet.core.status.monitoring import ALERTS, PANELS, Alert, Panel, promql, series_name
-from qoslet.render.documents.document import Document
+from qoslet.render.documents import Document
 
 _WIDTH, _HEIGHT = 12, 8
 _UNITS = {"cores": "short"}

@@ -13,7 +13,7 @@ from qoslet.core.plan.memory_annotation_effects import guard_mode
 from qoslet.core.resources.cgroup_tree import key_of, named
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.resources.pod_template import is_windows
-from qoslet.render.documents.document import API_VERSION, Document, problem_row
+from qoslet.render.documents import API_VERSION, Document, problem_row
 
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod, Quantities

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.core.recording.replay.policy import changed
-from qoslet.render.documents.document import API_VERSION, Document
+from qoslet.render.documents import API_VERSION, Document
 from qoslet.render.documents.timestamps import moment
 
 if TYPE_CHECKING:

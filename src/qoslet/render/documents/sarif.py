@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qoslet.render.documents.document import Document
+from qoslet.render.documents import Document
 from qoslet.version import VERSION
 
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}

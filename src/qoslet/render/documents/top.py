@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qoslet.render.documents.document import API_VERSION, Document
+from qoslet.render.documents import API_VERSION, Document
 from qoslet.render.documents.plan import node_block
 from qoslet.render.documents.timestamps import moment as timestamp
 

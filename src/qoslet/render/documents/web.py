@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.status.page.node_view import RESOURCES
 from qoslet.core.status.page.row_history import SERIES
+from qoslet.render.documents import API_VERSION, Document
 from qoslet.render.documents.audit import audit_document
-from qoslet.render.documents.document import API_VERSION, Document
 from qoslet.render.documents.plan import node_block
 from qoslet.render.documents.timestamps import moment
 from qoslet.render.documents.top import row_block

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.render.terminal import Terminal, display_width, pad, printable, wrap
 from qoslet.render.text.shell import quoted
 
@@ -80,7 +80,7 @@ def _parity(rows: tuple[Parity, ...], terminal: Terminal) -> Iterator[str]:
 
 
 def _message(message: dict[str, object]) -> Iterator[str]:
-    from qoslet.render.documents.document import encode
+    from qoslet.render.documents import encode
 
     for line in encode(message).decode().splitlines():
         yield f"  {printable(line)}"

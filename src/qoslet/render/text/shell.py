@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller, property_of
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.rules.cpu import systemd_quota_per_second
 from qoslet.render.terminal import printable
 from qoslet.render.text.columns import label

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.cgroup.unit_properties import (
     OOM_POLICY_SINCE,
     oom_policy,

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from qoslet.core.audit.finding import Unread
 from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
-from qoslet.core.cgroup.controllers import DEFAULT_POINT
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.node import PLANNED_CONTROLLERS
 from qoslet.host.cgroupfs.observe.process_origin import foreign_processes
 from qoslet.host.linux.descriptors import EXHAUSTED

@@ -8,7 +8,7 @@ from qoslet.core.cgroup.interface_files import UNLIMITED
 
 if TYPE_CHECKING:
     from qoslet.core.pressure.guard_report import GuardReport
-    from qoslet.render.documents.document import Document
+    from qoslet.render.documents import Document
 
 
 def guard_document(report: GuardReport) -> Document:

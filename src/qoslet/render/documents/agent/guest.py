@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from qoslet.core.guest.status import ContestedFile, GuestStatus, HeldFile
     from qoslet.core.guest.would_end import WouldEnd
-    from qoslet.render.documents.document import Document
+    from qoslet.render.documents import Document
 
 
 def status_document(status: GuestStatus) -> Document:

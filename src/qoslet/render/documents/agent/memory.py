@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.render.documents import Document
 from qoslet.render.documents.agent.guard import guard_document
 from qoslet.render.documents.agent.pressure import pressure_document
-from qoslet.render.documents.document import Document
 
 if TYPE_CHECKING:
     from qoslet.core.memory.effective_protection import Binding, ProtectionLoss

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.core.status.pod_reason import exit_reason, last_reason, retry_at, waiting_reason
+from qoslet.render.documents import API_VERSION, Document, problem_row
 from qoslet.render.documents.agent.memory import memory_document
-from qoslet.render.documents.document import API_VERSION, Document, problem_row
 from qoslet.render.documents.plan import controller_block
 from qoslet.render.documents.timestamps import moment
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from qoslet.core.pressure.eviction_ranking import PressureReport
-    from qoslet.render.documents.document import Document
+    from qoslet.render.documents import Document
 
 
 def pressure_document(report: PressureReport) -> Document:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from qoslet.render.documents import API_VERSION, Document, problem_row
 from qoslet.render.documents.agent.pods import container_row
-from qoslet.render.documents.document import API_VERSION, Document, problem_row
 
 if TYPE_CHECKING:
     from qoslet.core.problem import Problem

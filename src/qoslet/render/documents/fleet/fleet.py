@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.fleet.change import RATIOS
 from qoslet.core.quantity import canonical, from_int, from_milli
-from qoslet.render.documents.document import API_VERSION, Document
+from qoslet.render.documents import API_VERSION, Document
 from qoslet.render.units import rounded, size
 
 if TYPE_CHECKING:
