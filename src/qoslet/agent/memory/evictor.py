@@ -103,7 +103,7 @@ class Evictor:
         fresh = before is None or (
             before.begun is not None and now - before.begun >= config.reset_after
         )
-        delay = config.first if fresh or before is None else min(2 * before.delay, config.longest)
+        delay = config.after(0.0 if fresh or before is None else before.delay)
         self._restarts[worker.uid] = _RestartDelay(delay, now + delay)
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)

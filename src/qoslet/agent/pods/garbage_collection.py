@@ -11,7 +11,6 @@ from qoslet.agent.pods.teardown import VOLUME_SECONDS, deepest_first
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.workload.life import Backoff
 from qoslet.errors import QosletError
 
 
@@ -171,12 +170,8 @@ class GarbageCollector:
 
     def _back_off(self, orphan: _Orphan) -> None:
         """Try it again later, and later each time."""
-        policy: Backoff = self._context.config.retry_backoff
-        orphan.backoff_seconds = (
-            min(orphan.backoff_seconds * 2, policy.longest)
-            if orphan.backoff_seconds
-            else policy.first
-        )
+        policy = self._context.config.retry_backoff
+        orphan.backoff_seconds = policy.after(orphan.backoff_seconds)
         orphan.retry_at = self._context.now + orphan.backoff_seconds
 
 

@@ -204,9 +204,8 @@ class NodeCgroups:
 
     def _back_off(self, key: Key, now: float) -> None:
         """A step failed: the next attempt waits."""
-        policy = self._context.config.retry_backoff
         last = self._retries.get(key)
-        delay = min(last.backoff_seconds * 2, policy.longest) if last else policy.first
+        delay = self._context.config.retry_backoff.after(last.backoff_seconds if last else 0.0)
         self._retries[key] = _Retry(delay, now + delay)
 
     def _schedule(self, diff: CgroupDiff, pending: bool) -> None:

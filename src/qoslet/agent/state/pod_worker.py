@@ -129,9 +129,7 @@ class PodWorker(Struct):
         """Count a failed attempt; the next one waits."""
         self.set_reason(reason, message, wall)
         self.retries += 1
-        self.backoff_seconds = (
-            min(self.backoff_seconds * 2, policy.longest) if self.backoff_seconds else policy.first
-        )
+        self.backoff_seconds = policy.after(self.backoff_seconds)
         self.retry_at = now + self.backoff_seconds
 
     def clear_backoff(self) -> None:

@@ -39,6 +39,10 @@ class Backoff(Struct, frozen=True):
     longest: float = 300.0
     reset_after: float = 600.0
 
+    def after(self, delay: float) -> float:
+        """The delay after one of so many seconds; after none, the first."""
+        return min(delay * 2 or self.first, self.longest)
+
 
 class Life(Struct, frozen=True, omit_defaults=True):
     """One container so far. Times are monotonic seconds; ``not_before`` is the end of its
@@ -136,7 +140,7 @@ def ended(life: Life, code: int, oom_killed: bool, now: float, backoff: Backoff)
     sync that killed it; the syncs after that see this end."""
     ran_long = now - life.began_at >= backoff.reset_after
     waits = 0.0 if ran_long else life.delay
-    delay = _next_delay(waits, backoff)
+    delay = backoff.after(waits)
     if life.again is not None:
         waits = 0.0
     elif life.is_ended_by_probe:
@@ -185,7 +189,7 @@ def failed_to_start(life: Life, code: int, reason: str, now: float, backoff: Bac
         reason=reason,
         end_reason=reason,
         after_probe=False,
-        delay=_next_delay(life.delay, backoff),
+        delay=backoff.after(life.delay),
         not_before=now + life.delay,
         waits=life.delay,
         ended_at=now,
@@ -206,8 +210,3 @@ def withdrawn(life: Life, reason: str, until: float) -> Life:
     # what its policy would not start again was to be started all the same
     before = replace(before, again=until) if starts else before
     return postponed(before, reason, until)
-
-
-def _next_delay(delay: float, backoff: Backoff) -> float:
-    """Twice the last delay within the bounds."""
-    return min(delay * 2, backoff.longest) if delay else min(backoff.first, backoff.longest)

@@ -90,7 +90,7 @@ class ContainerStops(StatusSync):
         """Seconds until what was refused is tried again, for a container or, without a name, for the pod:
         twice as many each time."""
         delay = self._delays.get(name, 0.0)
-        self._delays[name] = delay = min(delay * 2, RETRY.longest) if delay else RETRY.first
+        self._delays[name] = delay = RETRY.after(delay)
         return delay
 
     def _signal(self, launch: ProcessSpec) -> None:
