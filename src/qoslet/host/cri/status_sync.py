@@ -135,6 +135,10 @@ class StatusSync:
                 await self._box.stop(id, math.ceil(pod.spec.grace))
                 await self._compare_one(name, id)
         await self._box.drop(pod.sandbox)
+        for name, life in pod.lives.items():
+            if life.alive:
+                # what a runtime says that runs on: with the sandbox it is gone
+                self._unmade(name, life)
         pod.sandbox = self._tended = ""
         pod.ids.clear()
         pod.pids.clear()
