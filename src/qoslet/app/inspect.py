@@ -60,10 +60,9 @@ def machine_with_tree(machine: Machine, node: Node) -> Machine:
     """The machine with the cgroup of all pods of its kubelet's ``node``."""
     from msgspec.structs import replace
 
-    from qoslet.core.cgroup.names import concrete, root_of
+    from qoslet.core.cgroup.names import concrete
 
-    kubelet = node.kubelet
-    root = concrete(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos), node.driver)
+    root = concrete(node.kubelet.pods_cgroup, node.driver)
     return replace(machine, kubelet_trees=tuple(dict.fromkeys((*machine.kubelet_trees, root))))
 
 

@@ -14,7 +14,7 @@ from qoslet.agent.guest.policy_files import FilesSync, PolicyFiles
 from qoslet.agent.guest.ports import Auditor, NodeSource, NodeView
 from qoslet.agent.ports import Clock
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
-from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.cgroup.names import to_cgroupfs
 from qoslet.core.guest.node_condition import condition_of
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.status import GuestSync
@@ -135,8 +135,7 @@ class GuestAgent:
         same = same and before is not None and before.plan is view.plan
         same = same and before is not None and before.allocated is view.allocated
         if not same:
-            kubelet = view.plan.node.kubelet
-            root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+            root = to_cgroupfs(view.plan.node.kubelet.pods_cgroup)
             self.governed = governed(view.in_force, view.policy, root)
         return not same
 

@@ -16,7 +16,7 @@ from qoslet.app import tree as owned_tree
 from qoslet.app.audit.machine import Audited
 from qoslet.core.audit.repairs import NotRepaired, Repairs, repairs
 from qoslet.core.cgroup.accepts import same
-from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.cgroup.names import to_cgroupfs
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, GUEST, GUESTS, ReadBack, record_done
 from qoslet.core.reconcile.steps import Outcome, Step
@@ -103,7 +103,7 @@ def _place(plan: Plan) -> tuple[owned_tree.TreeLocation, str | None]:
         journal = f"{state}/{escaped(own.root)}/{JOURNAL}"
         if os.path.exists(journal) and verb_of(own.root, state) not in GUESTS:
             return own, None
-    root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+    root = to_cgroupfs(kubelet.pods_cgroup)
     return owned_tree.place_of(root, node.hierarchy, node.driver), GUEST
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from qoslet.app import tree as owned_tree
 from qoslet.app.guest.machine import location_of, own_pods
 from qoslet.app.guest.run import GuestOptions, inputs_of
-from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.cgroup.names import to_cgroupfs
 from qoslet.core.cgroup.observed import Observed
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.would_end import WouldEnd, would_end
@@ -33,8 +33,7 @@ def would_write(options: GuestOptions) -> WouldWrite:
     with inputs_of(options) as inputs:
         view = inputs.current()
     location, node = location_of(view), view.plan.node
-    kubelet = node.kubelet
-    root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+    root = to_cgroupfs(node.kubelet.pods_cgroup)
     wanted = governed(view.in_force, view.policy, root)
     why = nothing_to_write(view.policy, wanted, node, len(view.plan.pods))
     with owned_tree.tree(location, write=False, verb=AGENT) as tree:

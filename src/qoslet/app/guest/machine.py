@@ -29,7 +29,7 @@ from qoslet.app.agent.host_run import memory_of
 from qoslet.app.guest.auditor import MachineAuditor
 from qoslet.app.guest.node_inputs import NodeInputs
 from qoslet.app.guest.plugin_values import PluginValues
-from qoslet.core.cgroup.names import root_of, to_cgroupfs
+from qoslet.core.cgroup.names import to_cgroupfs
 from qoslet.core.guest.policy import NAMEABLE
 from qoslet.core.node.node import needs_linux
 from qoslet.core.reconcile.journal import AGENT
@@ -63,8 +63,7 @@ def location_of(view: NodeView) -> TreeLocation:
     """Where the kubelet's tree is on this machine. Raises CannotDo."""
     node = view.plan.node
     needs_linux(node)
-    kubelet = node.kubelet
-    root = to_cgroupfs(root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos))
+    root = to_cgroupfs(node.kubelet.pods_cgroup)
     if root in ("", "/"):
         raise CannotDo(
             "this kubelet makes no cgroup for its pods (cgroupsPerQOS: false)",

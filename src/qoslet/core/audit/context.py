@@ -40,9 +40,7 @@ class AuditContext(Struct, frozen=True):
     @property
     def root_path(self) -> str:
         """Its path."""
-        kubelet = self.node.kubelet
-        parts = root_of(kubelet.cgroup_root, kubelet.cgroups_per_qos)
-        return concrete(parts, self.node.driver)
+        return concrete(self.node.kubelet.pods_cgroup, self.node.driver)
 
     @property
     def is_own(self) -> bool:

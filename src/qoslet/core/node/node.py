@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.api.pod import NO_QUANTITIES, Quantities
+from qoslet.core.cgroup.names import Components, root_of
 from qoslet.core.node.topology import Layout, NumaNode
 from qoslet.core.problem import Severity
 from qoslet.core.quantity import ZERO, Quantity, canonical, from_int, from_nano, sub, total
@@ -111,6 +112,11 @@ class Kubelet(Struct, frozen=True):
     container_log_max_size: int = 10 << 20
     container_log_max_files: int = 5
     seccomp_default: bool = False
+
+    @property
+    def pods_cgroup(self) -> Components:
+        """The abstract name of the cgroup of all pods."""
+        return root_of(self.cgroup_root, self.cgroups_per_qos)
 
 
 class Assumed(Struct, frozen=True):

@@ -53,7 +53,7 @@ class Planner:
     def __init__(self, node: Node) -> None:
         self.policy = node_policy(node)
         self.templates = TemplateCache(self.policy)
-        self._root = names.root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
+        self._root = node.kubelet.pods_cgroup
         self._sandbox = sandbox_files(self.policy).settings() if self.policy.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
         self._slices = node.driver == "systemd"

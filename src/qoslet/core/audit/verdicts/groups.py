@@ -17,7 +17,6 @@ from qoslet.core.cgroup.names import (
     concrete,
     from_systemd,
     is_below,
-    root_of,
     to_cgroupfs,
 )
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -260,8 +259,9 @@ def other_driver(context: AuditContext) -> tuple[str, str]:
     """The other driver, and the path that the root of all pods would have with it."""
     node = context.node
     other = "cgroupfs" if node.driver == "systemd" else "systemd"
-    parts = root_of(node.kubelet.cgroup_root, node.kubelet.cgroups_per_qos)
-    return other, concrete(parts, "cgroupfs" if other == "cgroupfs" else "systemd")
+    return other, concrete(
+        node.kubelet.pods_cgroup, "cgroupfs" if other == "cgroupfs" else "systemd"
+    )
 
 
 def driver_findings(context: AuditContext) -> Iterator[Finding]:
