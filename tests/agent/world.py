@@ -322,7 +322,7 @@ class Agent:
             world.clock,
             world.kernel,
             journal=self.paper,
-            meet=self.driver.others.update,
+            adopt=self.driver.others.update,
         )
         self.said: list[str] = list(self.journal.notes)
         self.turns = 0

@@ -50,7 +50,7 @@ AWAITED_SECONDS = 0.2
 class Reconciler:
     """Reconciles one root; keeps what it knows between syncs.
 
-    Without a ``journal`` everything below the root is ours. ``meet`` lets the driver write in cgroups
+    Without a ``journal`` everything below the root is ours. ``adopt`` lets the driver write in cgroups
     of others. Nothing that happens to a single pod raises.
     """
 
@@ -68,7 +68,7 @@ class Reconciler:
         machine: Machine | None = None,
         memory: MemoryParts | None = None,
         usage: UsageReader | None = None,
-        meet: Callable[[Sequence[str]], None] = lambda paths: None,
+        adopt: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
         record = journal or MemoryJournal()
         executor = CgroupExecutor(
@@ -84,7 +84,7 @@ class Reconciler:
         self._startup = PodStartup(self.context)
         self._resizer = PodResizer(self.context)
         self._admission = Admission(self.context, self.teardown, self._resizer)
-        self._node_cgroups = NodeCgroups(self.context, meet=meet)
+        self._node_cgroups = NodeCgroups(self.context, adopt=adopt)
         self._collector = GarbageCollector(self.context)
         self.memory = MemoryMonitor(self.context, memory)
         self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine, usage)

@@ -47,7 +47,7 @@ class TreeLocation(Struct, frozen=True):
 class OwnedTree:
     """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
     written. ``notes`` say what taking it up met, ``verb`` what the tree is of; ``identities``
-    are those that taking it up has just read, for one glance; ``damage`` tells of journals of
+    are those that taking it up has just read, for one fast look; ``damage`` tells of journals of
     another manager's tree that were damaged."""
 
     def __init__(self, place: TreeLocation, reached: Delegation, driver: Cgroupfs) -> None:
@@ -61,41 +61,41 @@ class OwnedTree:
         self.damage: CannotDo | None = None
         self.identities: Mapping[str, int] = {}
         self._files: tuple[str, ...] = ()
-        self._eyes: CgroupObserver | None = None
-        self._glance: FastObserver | None = None
+        self._observer: CgroupObserver | None = None
+        self._fast_observer: FastObserver | None = None
 
     @property
-    def eyes(self) -> CgroupObserver:
-        """The observer; a glance that finds everything as planned needs none."""
-        if self._eyes is None:
+    def observer(self) -> CgroupObserver:
+        """The observer; a fast look that finds everything as planned needs none."""
+        if self._observer is None:
             from qoslet.host.cgroupfs.observe.observer import CgroupObserver
 
-            self._eyes = CgroupObserver(self.place.hierarchy, self.reach.mounts)
-            self._eyes.watch(self._files)
-        return self._eyes
+            self._observer = CgroupObserver(self.place.hierarchy, self.reach.mounts)
+            self._observer.watch(self._files)
+        return self._observer
 
     def watch(self, files: Iterable[str]) -> None:
         """Read these files besides the known ones."""
         from qoslet.host.cgroupfs.observe.fast_observer import FastObserver
 
         self._files = tuple(files)
-        if self._eyes is not None:
-            self._eyes.watch(self._files)
-        if self._glance is not None:
-            self._glance.close()
-        self._glance = FastObserver(self.place.hierarchy, self.reach.mounts, self._files)
+        if self._observer is not None:
+            self._observer.watch(self._files)
+        if self._fast_observer is not None:
+            self._fast_observer.close()
+        self._fast_observer = FastObserver(self.place.hierarchy, self.reach.mounts, self._files)
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``."""
-        return self.eyes.observe(root, values=values)
+        return self.observer.observe(root, values=values)
 
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
-        return self.eyes.read_cgroup(path)
+        return self.observer.read_cgroup(path)
 
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where it is absent."""
-        return self.eyes.identity(path)
+        return self.observer.identity(path)
 
     def exists(self, path: str) -> bool:
         """Whether a group is there."""
@@ -103,14 +103,14 @@ class OwnedTree:
 
     def read_planned(self, paths: Iterable[str]) -> Observed | None:
         """The settings of these groups if all of them are there, else None."""
-        if self._glance is None:
+        if self._fast_observer is None:
             return None
         just, self.identities = self.identities, {}
-        return self._glance.observe(paths, just)
+        return self._fast_observer.observe(paths, just)
 
     def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache in a group that can be taken back without a kill."""
-        return self.eyes.reclaimable_cache(path)
+        return self.observer.reclaimable_cache(path)
 
     def allow_foreign_writes(self, others: Iterable[str]) -> None:
         """Let the driver write in these groups of others."""
@@ -139,7 +139,7 @@ class OwnedTree:
             given = self._words(path, CONTROL)
             added = (wanted & there) - given.keys()
             come = given.keys() | added
-            above = self.eyes.read_cgroup(path or "/")
+            above = self.observer.read_cgroup(path or "/")
             if above is None or not added:
                 continue
             name, enabled = path or "/", True
@@ -164,10 +164,10 @@ class OwnedTree:
 
     def close(self) -> None:
         """Close every descriptor but the journal's."""
-        if self._glance is not None:
-            self._glance.close()
-        if self._eyes is not None:
-            self._eyes.close()
+        if self._fast_observer is not None:
+            self._fast_observer.close()
+        if self._observer is not None:
+            self._observer.close()
         self.driver.close()
 
     def finish(self) -> None:
@@ -189,18 +189,18 @@ class OwnedTree:
         from qoslet.core.reconcile.restore import TreeState
 
         root, driver = self.place.root, self.driver
-        self.eyes.watch({file for _, file in self.ledger.files if file != CONTROL})
-        seen = self.eyes.observe(root)
+        self.observer.watch({file for _, file in self.ledger.files if file != CONTROL})
+        seen = self.observer.observe(root)
         # On v1 somebody may have made a group in one hierarchy only.
-        every = {**self.eyes.observe(root, values=False).cgroups, **seen.cgroups}
+        every = {**self.observer.observe(root, values=False).cgroups, **seen.cgroups}
         tree = {
             path: replace(one, identity=self._inode(one), pids=tuple(sorted(driver.members(path))))
             for path, one in every.items()
         }
         controls = [path for path, file in self.ledger.files if file == CONTROL]
         if controls:
-            self.eyes.watch([CONTROL])
-        looked = {path: self.eyes.read_cgroup(path) for path in self.ledger.adopted}
+            self.observer.watch([CONTROL])
+        looked = {path: self.observer.read_cgroup(path) for path in self.ledger.adopted}
         others = {path: one for path, one in looked.items() if one is not None}
         beside = {path: self._beside(path) for path in controls}
         return TreeState(root, Observed(seen.at, tree), others, beside)
@@ -218,7 +218,9 @@ class OwnedTree:
         below = self.driver.layout.trees[0].children(above)
         root = self.place.root
         looked = [
-            self.eyes.read_cgroup(one) for one in below if one != root and not is_below(root, one)
+            self.observer.read_cgroup(one)
+            for one in below
+            if one != root and not is_below(root, one)
         ]
         return [one for one in looked if one is not None]
 

@@ -20,10 +20,10 @@ from qoslet.errors import QosletError
 class Admission:
     """Turns changes of the desired state into phases of pods."""
 
-    def __init__(self, context: SyncContext, falling: PodTeardown, resizing: PodResizer) -> None:
+    def __init__(self, context: SyncContext, teardown: PodTeardown, resizer: PodResizer) -> None:
         self._context = context
-        self._teardown = falling
-        self._resizer = resizing
+        self._teardown = teardown
+        self._resizer = resizer
         self._version: int | None = None
         self._adopted = False
         self._edited_while_away: list[PodWorker] = []

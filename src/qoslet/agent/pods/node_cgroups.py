@@ -41,10 +41,10 @@ class NodeCgroups:
         self,
         context: SyncContext,
         *,
-        meet: Callable[[Sequence[str]], None] = lambda paths: None,
+        adopt: Callable[[Sequence[str]], None] = lambda paths: None,
     ) -> None:
         self._context = context
-        self._allow_foreign_writes = meet
+        self._allow_foreign_writes = adopt
         self._retries: dict[Key, _Retry] = {}
         self._follow_seconds = FOLLOW_USAGE_SECONDS
         self.missing: set[str] = set()

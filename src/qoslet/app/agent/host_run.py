@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 
 class HostRun(Struct):
-    """A wheel on this machine with what surfaces need of it."""
+    """The loop on this machine with what surfaces need of it."""
 
     reconciler: Reconciler
     clock: WakingClock
-    eyes: Observer
+    observer: Observer
     folder: str
     undo: Callable[[], list[str]]
     notes: Callable[[], Sequence[str]]
@@ -123,7 +123,7 @@ def _host_run(
     from qoslet.host.containers.log_reader import LogFollower
 
     tree, folder, rest = made.tree, made.folder, made.rest
-    driver, eyes = tree.driver, eyes_of(tree)
+    driver, observer = tree.driver, observer_of(tree)
     driver.slow = AsyncWrites()
     volumes = PodVolumes(folder, lasting=config.keep_pods)
     volumes.collect()
@@ -133,7 +133,7 @@ def _host_run(
     reconciler = made.reconciler = Reconciler(
         config,
         driver,
-        eyes,
+        observer,
         runtime,
         volumes,
         clock,
@@ -142,7 +142,7 @@ def _host_run(
         machine=machine,
         memory=rest.enter_context(memory_of(tree, folder)),
         usage=rest.enter_context(_usage_of(tree)).observe,
-        meet=tree.adopt,
+        adopt=tree.adopt,
     )
     _remember(reconciler, wakes, rest)
     fresh = LogFollower(f"{folder}/{LOGS}")
@@ -152,7 +152,7 @@ def _host_run(
     return HostRun(
         reconciler,
         clock,
-        eyes,
+        observer,
         folder,
         partial(undo, tree),
         lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
@@ -233,12 +233,12 @@ def _attend(tree: OwnedTree, clock: WakingClock, signals: Signals) -> None:
     bus.idle, bus.interrupts = lambda: clock.idle(), signals.requested
 
 
-def eyes_of(tree: OwnedTree) -> Observer:
+def observer_of(tree: OwnedTree) -> Observer:
     """The observer of a tree; what keeps systemd's scopes is not seen."""
     if tree.place.driver != "systemd":
-        return tree.eyes
+        return tree.observer
     from qoslet.host.systemd.driver import Systemd
     from qoslet.host.systemd.scope_holders import ScopeFilter
 
     assert isinstance(tree.driver, Systemd)
-    return ScopeFilter(tree.eyes, tree.driver.holders)
+    return ScopeFilter(tree.observer, tree.driver.holders)

@@ -238,7 +238,7 @@ def _real(
                 _listening(options.metrics_address) as listener,
                 joined(config, source, tree, signals, machine, chosen) as real,
             ):
-                shell = partial(shell_lines, tree.driver, real.eyes, config, source)
+                shell = partial(shell_lines, tree.driver, real.observer, config, source)
                 made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
                 made.folder, made.listener = real.folder, listener

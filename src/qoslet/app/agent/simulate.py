@@ -83,5 +83,5 @@ def dry(
     kernel = SimKernel(tree.place.hierarchy)
     nobody = SimRuntime(kernel, lambda uid, name, role: Behaviour(0.0), time.monotonic, config.root)
     reconciler = Reconciler(config, kernel, kernel, nobody, SimVolumes(), clock, kernel)
-    shell = partial(shell_lines, tree.driver, tree.eyes, config, source)
+    shell = partial(shell_lines, tree.driver, tree.observer, config, source)
     return AgentRun(config, source, reconciler, clock, signals, title, shell)

@@ -51,8 +51,8 @@ def take_over(tree: OwnedTree) -> None:
     if is_plugin_running(root, state):
         hint = "stop it; without --keep it gives its values back"
         raise CannotDo("qoslet nri runs here, and sets values", where=root, hint=hint)
-    tree.eyes.watch({file for _, file in plugin.files})
-    looked = {path: tree.eyes.read_cgroup(path) for path in plugin.names}
+    tree.observer.watch({file for _, file in plugin.files})
+    looked = {path: tree.observer.read_cgroup(path) for path in plugin.names}
     seen = {path: one for path, one in looked.items() if one is not None}
     entries = taken_over(tree.ledger, plugin, seen, os.sysconf("SC_PAGE_SIZE"))
     adopted = [Adopted(path, seen[path].identity) for path in {one.path: None for one in entries}]

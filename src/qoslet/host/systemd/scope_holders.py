@@ -119,32 +119,32 @@ class _Observer(Protocol):
 class ScopeFilter:
     """An observer that does not see the processes that keep scopes."""
 
-    def __init__(self, eyes: _Observer, holders: ScopeHolders) -> None:
-        self._eyes = eyes
+    def __init__(self, observer: _Observer, holders: ScopeHolders) -> None:
+        self._observer = observer
         self._holders = holders
 
     def watch(self, files: Iterable[str]) -> None:
         """Read these settings from now on."""
-        self._eyes.watch(files)
+        self._observer.watch(files)
 
     def observe(self, root: str, *, values: bool = True) -> Observed:
         """The subtree below and including ``root``."""
-        seen = self._eyes.observe(root, values=values)
+        seen = self._observer.observe(root, values=values)
         groups = {path: self._without(group) for path, group in seen.cgroups.items()}
         return Observed(seen.at, groups)
 
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
         """One group, None where it is absent."""
-        seen = self._eyes.read_cgroup(path)
+        seen = self._observer.read_cgroup(path)
         return None if seen is None else self._without(seen)
 
     def identity(self, path: str) -> int | None:
         """The inode of a group, None where it is absent."""
-        return self._eyes.identity(path)
+        return self._observer.identity(path)
 
     def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache that can be taken back."""
-        return self._eyes.reclaimable_cache(path)
+        return self._observer.reclaimable_cache(path)
 
     def _without(self, group: ObservedCgroup) -> ObservedCgroup:
         """A group without the process that keeps it."""
