@@ -229,6 +229,20 @@ def test_what_is_kept_stays_and_the_next_run_takes_it_up() -> None:
     assert [call for call in bench.keeper.calls if call[0] != "update"] == [("start", "a")]
 
 
+def test_a_pod_that_is_still_stopping_is_not_told_as_kept() -> None:
+    bench = timed(3.0, interval_seconds=None, keep_pods=True)
+    bench.put("a")
+    bench.put("b")
+    bench.turn()
+    bench.keeper.slow.add("a")
+    bench.source.drop("a")
+    screen = looped(bench)
+    assert screen.lines == [
+        "1 pod kept running for the next run",
+        "1 pod still stopping; the next run or release goes on",
+    ]
+
+
 def test_what_cannot_be_removed_is_said() -> None:
     bench = timed(1.0, removal_seconds=1.0)
     bench.put("a")

@@ -17,6 +17,7 @@ from qoslet.agent.ports import Clock, Source
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.shutdown import end
 from qoslet.agent.snapshots import SyncResult
+from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.core.problem import plural
 from qoslet.core.status.run_outcome import EndCause
 from qoslet.core.status.snapshot import Snapshot
@@ -137,14 +138,19 @@ def _finish(
 ) -> list[str]:
     """Keep the pods or remove everything, whatever becomes of the surface; returns what is
     left."""
-    count = len(reconciler.started_uids)
+    stopping = reconciler.count_in(WorkerPhase.TERMINATING)
+    running = reconciler.count_in(WorkerPhase.RUNNING)
     if config.keep_pods:
-        if count:
-            surface.log(f"{plural(count, 'pod')} kept running for the next run")
+        if running:
+            surface.log(f"{plural(running, 'pod')} kept running for the next run")
+        if stopping:
+            surface.log(
+                f"{plural(stopping, 'pod')} still stopping; the next run or release goes on"
+            )
         return []
     left: list[str] = []
     try:
-        if count:
+        if count := running + stopping:
             surface.log(f"stopping {plural(count, 'pod')}; press Ctrl-C again to kill them")
     finally:
         left = end(reconciler, lambda: stop.requested() > 1, undo, surface.log)

@@ -96,14 +96,9 @@ class Reconciler:
         self._lost_processes = LostProcesses(self.context)
         self.last_result: SyncResult | None = None
 
-    @property
-    def started_uids(self) -> tuple[str, ...]:
-        """UIDs of the pods that were started and have not ended."""
-        return tuple(
-            worker.uid
-            for worker in self.context.workers.values()
-            if worker.phase in (WorkerPhase.RUNNING, WorkerPhase.TERMINATING)
-        )
+    def count_in(self, *phases: WorkerPhase) -> int:
+        """How many pods are in these phases."""
+        return sum(worker.phase in phases for worker in self.context.workers.values())
 
     @property
     def has_ended(self) -> bool:

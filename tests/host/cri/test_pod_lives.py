@@ -247,26 +247,6 @@ def test_an_end_while_nobody_looked_is_seen(hand: Hand, tmp_path: Path) -> None:
     hand.runtime = again.runtime
 
 
-@pytest.mark.parametrize("policy", ["Never", "Always"])
-def test_with_its_sandbox_a_container_is_gone_whatever_the_runtime_said(
-    hand: Hand, policy: str
-) -> None:
-    """It answers that the container was stopped, and then that it runs."""
-    one = "containers: [{name: app, image: 'localhost/app:1'}]"
-    hand.runtime.start(spec_of(f"{{restartPolicy: {policy}, hostNetwork: true, {one}}}"), {})
-    hand.running("app")
-    hand.server.once["StopContainer"] = [b""]
-    (box,) = hand.server.boxes.values()
-    box.state = pb.SANDBOX_NOTREADY
-    if policy == "Never":
-        hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
-        assert hand.state("app").exit_code == 137
-    else:
-        hand.until(lambda: hand.state("app").restarts >= 1 and hand.state("app").running)
-        assert box.id not in hand.server.boxes
-    hand.ends()
-
-
 def test_sandboxes_of_others_are_left_alone(hand: Hand) -> None:
     hand.server.boxes["theirs"] = pb.PodSandbox(
         id="theirs", labels={OLD_ROOT: "/other", ROOT: "/other"}

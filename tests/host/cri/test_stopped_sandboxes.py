@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import grpc
+import pytest
 
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.host.cri.server import CriServer, No
@@ -96,3 +97,23 @@ def test_its_pod_starts_where_it_is_wanted(hand: Hand, tmp_path: Path) -> None:
     again.until(lambda: len(server.boxes) == 1)
     again.ends()
     hand.runtime = again.runtime
+
+
+@pytest.mark.parametrize("policy", ["Never", "Always"])
+def test_with_its_sandbox_a_container_is_gone_whatever_the_runtime_said(
+    hand: Hand, policy: str
+) -> None:
+    """It answers that the container was stopped, and then that it runs."""
+    one = "containers: [{name: app, image: 'localhost/app:1'}]"
+    hand.runtime.start(spec_of(f"{{restartPolicy: {policy}, hostNetwork: true, {one}}}"), {})
+    hand.running("app")
+    hand.server.once["StopContainer"] = [b""]
+    (box,) = hand.server.boxes.values()
+    box.state = pb.SANDBOX_NOTREADY
+    if policy == "Never":
+        hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+        assert hand.state("app").exit_code == 137
+    else:
+        hand.until(lambda: hand.state("app").restarts >= 1 and hand.state("app").running)
+        assert box.id not in hand.server.boxes
+    hand.ends()
