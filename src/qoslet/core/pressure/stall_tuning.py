@@ -28,7 +28,10 @@ class StallTuning(Struct, frozen=True):
     waiting_ratio: float = 0.2
     """Share of the time: less waiting for memory is progress, where PSI tells."""
     paused_waiting_ratio: float = 0.05
-    """The same over the whole history, where usage is far above memory.high and nothing can be taken back."""
+    """The same over the whole history, where nothing can be taken back and usage stays above ``delayed_ratio``."""
+    delayed_ratio: float = 1 / 64
+    """Share of memory.high by which usage is above it where the kernel delays whoever asks for memory, and
+    reclaims for as long as that takes anything: it lets go by what is no more than 10 ms."""
     reclaimable_ratio: float = 1 / 32
     """Share of memory.high: with more that looks reclaimable there is patience; a quarter at most."""
     min_reclaimable_bytes: int = 2 * _MIB

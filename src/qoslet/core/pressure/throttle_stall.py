@@ -155,10 +155,9 @@ def track_sample(
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
     above = max(before.current, sample.current) > signs.high
-    far = min(before.current, sample.current) >= signs.high * (1 + tuning.overage_ratio)
-    held_up = far and _is_held_up(signs, progress, tuning)
+    least = min(before.current, sample.current)
     judged = _unthrottled(signs, progress, track, tuning, above=above) or _judge(
-        signs, progress, track, tuning, refused=refused, held_up=held_up, far=far
+        signs, progress, track, tuning, refused=refused, least=least
     )
     if judged.progress:
         track = replace(track, progress_at=at)
@@ -250,13 +249,14 @@ def _judge(
     tuning: StallTuning,
     *,
     refused: bool,
-    held_up: bool,
-    far: bool,
+    least: int,
 ) -> _Judgement:
     """What one comparison says of who is held up. Each answer but ``stalled`` needs a sign of progress,
-    or ends. ``far``: usage stays so far above memory.high that the kernel delays whoever asks for memory,
-    where nothing can be taken back: nobody has to tell that a task waits."""
+    or ends. ``least``: usage in the lower sample. ``far``: that is so far above memory.high that the kernel
+    delays whoever asks for memory, where nothing can be taken back: nobody has to tell that a task waits."""
     now = track.samples[-1].at
+    far = least >= signs.high * (1 + tuning.overage_ratio)
+    held_up = far and _is_held_up(signs, progress, tuning)
     bare = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
     scans = _scans_in_vain(signs, progress, track.samples[-1], tuning)
     takes_nothing = (signs.stolen_ratio or 0.0) < tuning.vain_stolen_ratio
@@ -264,7 +264,8 @@ def _judge(
     sign = _sign_of_progress(signs, progress, exhausted, tuning)
     if sign:
         return _Judgement("reclaiming", sign, progress=True)
-    if free := _waits_little(signs, track, tuning, stuck=far and exhausted):
+    delayed = least >= signs.high * (1 + tuning.delayed_ratio)
+    if free := _waits_little(signs, track, tuning, stuck=exhausted and delayed):
         return free
     idle = now - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
@@ -299,8 +300,7 @@ def _waits_little(
     signs: StallSignals, track: StallTracker, tuning: StallTuning, *, stuck: bool
 ) -> _Judgement | None:
     """Whether tasks hardly wait, where PSI tells: that is a sign of progress if they did not either as far
-    back as is known. Who is stopped again and again waits only between, for a short part of the time.
-    ``stuck``: who asks for memory waits, and nothing can be taken back."""
+    back as is known. Who is stopped again and again waits only between; ``stuck``: each time it asks."""
     if signs.waiting_ratio is None or signs.waiting_ratio >= tuning.waiting_ratio:
         return None
     because = f"it waits {signs.waiting_ratio:.0%} of the time"

@@ -195,7 +195,7 @@ TIES: Final = (
     Load("as-one-stalled", ("many", 88, 4), "finishes", as_one=True),
     Load("nested-threads", ("nested-threads", 88), "finishes"),
     Load("streams-beside-pinned", ("streams-beside-pinned", 20, 64), "finishes", capable=True),
-    Load("mostly-stopped", ("mostly-stopped", 86, 200), "finishes"),
+    Load("mostly-stopped", ("mostly-stopped", 86, 150), "finishes"),
 )
 """What waits for another part of itself, and what takes memory where nobody looks."""
 HIDDEN: Final = {

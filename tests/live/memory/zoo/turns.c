@@ -69,7 +69,7 @@ static void stop_and_go(size_t amount, size_t more)
 
 static void mostly_stopped(size_t amount, size_t more)
 {
-    in_turn(amount, 1300, more);
+    in_turn(amount, 1000, more);
 }
 
 static void *map_one(void *bytes)
