@@ -42,6 +42,8 @@ class Inputs(Struct, frozen=True):
     work: KubeletWork | None = None
     kept: Assignments | None = None
     """The CPUs and memory that the kubelet has handed out, as far as it is known."""
+    releases: tuple[str, ...] = ()
+    """What a live kubelet may be besides the release of ``node``, where it did not tell its own."""
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -151,6 +153,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
     from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
+    from qoslet.app.node.untold_release import possible_releases
 
     if getattr(args, "bundle", None) is not None:
         hint = "leave one of them out"
@@ -176,7 +179,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
     kept = kubelet_assignments(found, node)
-    return Inputs(loaded.pods, node, told, loaded, found.work, kept)
+    releases = possible_releases(found) if getattr(args, "kubernetes", None) is None else ()
+    return Inputs(loaded.pods, node, told, loaded, found.work, kept, releases)
 
 
 def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:

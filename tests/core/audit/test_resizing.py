@@ -1,13 +1,16 @@
-"""What an in-place resize that is on its way leaves in files."""
+"""What an in-place resize that is on its way leaves in files, and a kubelet of another release."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from qoslet.core.audit.finding import AuditReport, Finding, Verdict
-from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.audit.resizing import without_releases, without_resizes
 from qoslet.core.plan.plan import plan
 from qoslet.core.resources.cgroup_tree import Plan
+from tests.core.audit.trees import look, plan_of, tree_of, written
 from tests.core.fleet.test_change import pod_of
 from tests.core.plan.test_live_plan import CAPACITY
 from tests.core.vectors.fixtures import node_of, resources
@@ -46,3 +49,22 @@ def test_a_value_as_allocated_is_on_its_way_where_another_is_asked_for(
     (left,) = report.findings
     assert left.verdict == verdict
     assert (left == row) == (verdict == "drift")
+
+
+def test_a_kubelet_that_did_not_tell_its_release_may_be_an_older_one(tmp_path: Path) -> None:
+    # a kubelet 1.36.2 on a busy node, whose /metrics took more than 10 s: its /configz has the factor
+    assumed, older = (
+        plan_of(str(tmp_path), "v2", "systemd", one, memory_throttling_factor="0.9")
+        for one in ("1.37", "1.36")
+    )
+    live = tree_of(older)
+    report = look(assumed, live)
+    assert {(one.file, one.severity) for one in report.findings} == {("memory.high", "warning")}
+    left = without_releases(report, assumed, {"1.36": older}).findings
+    assert {(one.verdict, one.severity, one.fix) for one in left} == {("drift", "info", None)}
+    assert "as 1.36 has it" in left[0].message
+    assert "--kubernetes" in left[0].hint
+    path = left[0].path
+    report = look(assumed, written(live, path, "memory.high", "4096000"))
+    left = without_releases(report, assumed, {"1.36": older}).findings
+    assert [one.path for one in left if one.counts] == [path]

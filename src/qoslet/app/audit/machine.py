@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
 
 Replan = Callable[[], "Plan"]
+Releases = Callable[[], Mapping[str, "Plan"]]
+"""Plans with the releases that a kubelet may be which did not tell its own."""
 
 AGAIN_SECONDS = 0.25
 """How long after the first look what was off is looked at again."""
@@ -63,19 +65,22 @@ def audit_machine(
     again: Replan | None = None,
     allocated: Replan | None = None,
     work: Callable[[], KubeletWork] | None = None,
+    releases: Releases | None = None,
     *,
     pause: Callable[[float], object] = time.sleep,
 ) -> Audited:
     """Compare this machine with a plan. ``again`` plans once more, where the pods can be asked for
     again; ``allocated`` with the resources that the statuses say are allocated, for resizes on
-    their way; ``work`` tells what the kubelet is about to do. Raises CannotDo where nothing can be
+    their way; ``work`` tells what the kubelet is about to do, ``releases`` plans with those that it may be. Raises CannotDo where nothing can be
     read."""
     source, mounts = machine_source(plan)
 
     def replan() -> Plan:
         return own_containers(again() if again is not None else plan)
 
-    return audit_source(own_containers(plan), source, mounts, replan, allocated, work, pause=pause)
+    return audit_source(
+        own_containers(plan), source, mounts, replan, allocated, work, releases, pause=pause
+    )
 
 
 def machine_source(plan: Plan) -> tuple[LiveSource, Mapping[str, str]]:
@@ -98,6 +103,7 @@ def audit_source(
     again: Replan | None = None,
     allocated: Replan | None = None,
     work: Callable[[], KubeletWork] | None = None,
+    releases: Releases | None = None,
     *,
     pause: Callable[[float], object] = time.sleep,
 ) -> Audited:
@@ -109,7 +115,7 @@ def audit_source(
         pause(CLEANUP_SECONDS if work is not None and orphans(first) else AGAIN_SECONDS)
         plan = again()
         second = look(plan, source, mounts)[1]
-    return Audited(plan, judged(first, second, plan, allocated, work))
+    return Audited(plan, judged(first, second, plan, allocated, work, releases))
 
 
 def look(

@@ -1,26 +1,52 @@
-"""In-place resizes on their way: the file has what is allocated, the plan what is asked for."""
+"""Values that are not as planned, but as another plan has them that may be the node's: of a resize on its way,
+or of a release that its kubelet may be."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from qoslet.core.audit.audit import pending
-from qoslet.core.audit.finding import AuditReport
+from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.core.cgroup.interface_files import released
 from qoslet.core.resources.cgroup_tree import Plan
 
 
 def without_resizes(report: AuditReport, plan: Plan, allocated: Plan) -> AuditReport:
     """The report; values that are as allocated, where the spec asks for others, are pending."""
-    asked, actual = _values(plan), _values(allocated)
+    told = "as allocated, a resize of the pod is on its way"
+    return _changed(report, plan, allocated, lambda one: pending(one, f"{one.message}: {told}"))
+
+
+def without_releases(report: AuditReport, plan: Plan, others: Mapping[str, Plan]) -> AuditReport:
+    """The report; values that are as one of the ``others`` has them are notes: the kubelet of the node did not
+    tell its release, and may be of the one that they are named after."""
+    for release, other in others.items():
+        told = f"as {release} has it; the release of the kubelet, which decides, is not known"
+        hint = "give --kubernetes with its release"
+
+        def note(one: Finding, told: str = told, hint: str = hint) -> Finding:
+            message = f"{one.message}: {told}"
+            return replace(one, severity="info", message=message, hint=hint, fix=None)
+
+        report = _changed(report, plan, other, note)
+    return report
+
+
+def _changed(
+    report: AuditReport, plan: Plan, other: Plan, made: Callable[[Finding], Finding]
+) -> AuditReport:
+    """The report; findings that count, of values that are as the ``other`` plan has them, are what is ``made`` of
+    them."""
+    asked, actual = _values(plan), _values(other)
     findings = []
     for one in report.findings:
         key = one.name, one.file or ""
-        there = actual.get(key)
-        if one.found is not None and there != asked.get(key) and one.found == there:
-            message = f"{one.message}: as allocated, a resize of the pod is on its way"
-            findings.append(pending(one, message))
-        else:
-            findings.append(one)
+        fresh = released(key[1], plan.node.hierarchy)
+        there = actual.get(key, fresh)
+        is_other = one.counts and one.found is not None and there != asked.get(key, fresh)
+        findings.append(made(one) if is_other and one.found == there else one)
     return replace(report, findings=tuple(findings))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from qoslet.core.audit.audit import settled
 from qoslet.core.audit.finding import AuditReport
 from qoslet.core.audit.kubelet_work import without_kubelet_work
-from qoslet.core.audit.resizing import without_resizes
+from qoslet.core.audit.resizing import without_releases, without_resizes
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.resources.cgroup_tree import Plan
 
@@ -20,13 +20,17 @@ def judged(
     plan: Plan,
     allocated: Callable[[], Plan] | None = None,
     work: Callable[[], KubeletWork] | None = None,
+    releases: Callable[[], Mapping[str, Plan]] | None = None,
 ) -> AuditReport:
     """What stands of two looks, the second with ``plan``; the same report twice is one look.
     ``allocated`` plans with what statuses say is allocated, ``work`` tells what the kubelet is about
-    to do: each is asked only while something counts. Raises what they raise."""
+    to do, ``releases`` plans with those that the kubelet may be, by their names: each is asked only while something
+    counts. Raises what they raise."""
     report = second if first is second else settled(first, second)
     if allocated is not None and _counts(report):
         report = without_resizes(report, plan, allocated())
+    if releases is not None and _counts(report):
+        report = without_releases(report, plan, releases())
     if work is not None and _counts(report):
         known = work()
         if has_ended(first, second):
