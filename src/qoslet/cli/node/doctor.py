@@ -48,13 +48,10 @@ def run(args: argparse.Namespace) -> int:
     """Look, judge and print; the exit code."""
     machine, rows, able = _looked_at(args)
     if args.output == "json":
-        from msgspec import json
-
+        from qoslet.render.documents import encode
         from qoslet.render.documents.doctor import doctor_document
 
-        document = doctor_document(machine, rows)
-        document["canWrite"] = able
-        emit(json.format(json.encode(document), indent=2) + b"\n")
+        emit(encode(doctor_document(machine, rows, able=able)))
     else:
         from qoslet.render.text.doctor import draw
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qoslet.core.node.doctor.checks import can_write
+from qoslet.render.documents import API_VERSION, Document
 
 if TYPE_CHECKING:
     from qoslet.core.node.doctor.finding import DoctorFinding
     from qoslet.core.node.machine import Machine
 
 
-def doctor_document(machine: Machine, rows: list[DoctorFinding]) -> dict[str, object]:
-    """The answer for programs."""
+def doctor_document(machine: Machine, rows: list[DoctorFinding], *, able: bool) -> Document:
+    """The answer for programs; ``able``: qoslet can make cgroups there."""
     return {
-        "apiVersion": "qoslet/v1",
+        "apiVersion": API_VERSION,
         "kind": "Doctor",
         "hierarchy": machine.layout,
-        "canWrite": can_write(machine),
+        "canWrite": able,
         "findings": rows,
         "programs": machine.programs,
         "ociRuntimes": machine.oci_programs,
