@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from qoslet.errors import BadInput
+
 if TYPE_CHECKING:
     import argparse
 
@@ -33,6 +35,14 @@ def add_agent_namespace(group: argparse._ArgumentGroup) -> None:
         metavar="NAME",
         help="Namespace of the agents (default: qoslet)",
     )
+
+
+def node_named(word: str, usage: str) -> str:
+    """The name in ``node/NAME``. Raises BadInput, which shows ``usage``."""
+    kind, _, name = word.partition("/")
+    if kind != "node" or not name:
+        raise BadInput("names no node of the cluster", where=word, hint=usage)
+    return name
 
 
 def is_plugin() -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 
+from qoslet.errors import BadInput
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = r"\d{1,9}(?:\.\d{1,9})?"
 _DURATION = re.compile(rf"(?:{_PART}(?:ms|s|m|h|d))+|{_PART}")
@@ -38,6 +40,12 @@ def _no_duration(text: str) -> argparse.ArgumentTypeError:
 
 def _seconds(text: str) -> float:
     return sum(float(number) * _UNITS[unit or "s"] for number, unit in _PARTS.findall(text))
+
+
+def check_interval(args: argparse.Namespace, least: float) -> None:
+    """Raise BadInput for an ``--interval`` below ``least`` seconds or above an hour."""
+    if not least <= args.interval <= 3600:
+        raise BadInput(f"must be {least:g} to 3600 seconds", where="--interval")
 
 
 def point(text: str) -> tuple[str, float]:

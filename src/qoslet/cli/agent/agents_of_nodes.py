@@ -68,11 +68,8 @@ def _asked(args: argparse.Namespace, access: ClusterAccess, ask: Ask) -> Sequenc
     from qoslet.app.cluster_agents import ClusterAgents
     from qoslet.render.text.live.progress import Progress
 
-    progress = Progress(sys.stderr)
-    try:
+    with Progress(sys.stderr) as progress:
         found = ask(ClusterAgents(access, args.agent_namespace), progress)
-    finally:
-        progress.clear()
     for one in found:
         if one.fault:
             note(one.fault)

@@ -6,7 +6,12 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qoslet.cli.cluster_options import add_agent_namespace, add_cluster_arguments, is_plugin
+from qoslet.cli.cluster_options import (
+    add_agent_namespace,
+    add_cluster_arguments,
+    is_plugin,
+    node_named,
+)
 from qoslet.cli.parser import (
     add_bundle_argument,
     add_document_arguments,
@@ -132,10 +137,7 @@ def _run_here(args: argparse.Namespace, *, is_node: bool) -> int:
 
 def _run_on_node(args: argparse.Namespace, access: ClusterAccess) -> int:
     """Audit a node of a cluster by a bundle that its agent makes. Raises QosletError."""
-    kind, _, name = (args.target or "").partition("/")
-    if kind != "node" or not name:
-        hint = "qoslet audit node/NAME --cluster"
-        raise BadInput("names no node of the cluster", where=args.target or "audit", hint=hint)
+    name = node_named(args.target or "audit", "qoslet audit node/NAME --cluster")
     if args.filename or args.bundle or args.fix or args.dry_run or args.watch:
         message = (
             "takes no -f, --bundle, --fix, --dry-run or --watch: the agent makes a bundle of it"

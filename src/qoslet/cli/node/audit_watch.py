@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app.audit.watch import watch
 from qoslet.cli.parser import screen
+from qoslet.cli.times import check_interval
 from qoslet.errors import EXIT_OK, BadInput
 from qoslet.render.text.streams import emit, note
 
@@ -26,8 +27,7 @@ def check_watch(args: argparse.Namespace) -> None:
     if args.output not in FORMS:
         hint = f"one of {', '.join(FORMS)}"
         raise BadInput(f"--watch prints no {args.output}", where="-o", hint=hint)
-    if not 1 <= args.interval <= 3600:
-        raise BadInput("must be 1 to 3600 seconds", where="--interval")
+    check_interval(args, 1)
 
 
 def run_watch(

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from qoslet.cli.cluster_options import node_named
 from qoslet.errors import EXIT_CANNOT, EXIT_NO, EXIT_OK, BadInput, CannotDo
 
 if TYPE_CHECKING:
@@ -31,13 +32,10 @@ def run_cluster(args: argparse.Namespace, access: ClusterAccess) -> int:
     except OSError as error:
         raise CannotDo(f"cannot be made: {error.strerror}", where=shown(folder)) from None
     agents = ClusterAgents(access, args.agent_namespace)
-    progress = Progress(sys.stderr)
-    try:
+    with Progress(sys.stderr) as progress:
         found = list(
             bundles_of_nodes(agents, names, folder, progress, jobs=args.jobs, redact=args.redact)
         )
-    finally:
-        progress.clear()
     for one in sorted(found, key=lambda one: one.node):
         if one.fault:
             note(one.fault)
@@ -54,11 +52,5 @@ def _names(args: argparse.Namespace) -> list[str]:
     if args.filename or args.node:
         message = "takes no -f and no --node: each agent knows its node"
         raise BadInput(message, where="--cluster")
-    names = []
-    for word in args.paths:
-        kind, _, name = word.partition("/")
-        if kind != "node" or not name:
-            hint = "qoslet bundle node/NAME --cluster -o DIR"
-            raise BadInput("names no node of the cluster", where=word, hint=hint)
-        names.append(name)
-    return names
+    usage = "qoslet bundle node/NAME --cluster -o DIR"
+    return [node_named(word, usage) for word in args.paths]

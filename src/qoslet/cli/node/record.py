@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qoslet.cli.parser import add_document_arguments, add_kubelet_arguments, add_node_arguments
-from qoslet.cli.times import duration
+from qoslet.cli.times import check_interval, duration
 from qoslet.errors import EXIT_OK, BadInput
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.app.top.recording import Recorder
     from qoslet.render.text.streams import emit, note
 
-    if not 0.1 <= args.interval <= 3600:
-        raise BadInput("must be 0.1 to 3600 seconds", where="--interval")
+    check_interval(args, 0.1)
     args.max_size = _size(args.max_size)
     recorder = Recorder(args)
     try:

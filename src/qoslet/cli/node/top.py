@@ -18,7 +18,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.cli.times import point, span
+from qoslet.cli.times import check_interval, point, span
 from qoslet.core.status.node_top import SORT_KEYS, arranged
 from qoslet.errors import EXIT_OK, BadInput, CannotDo
 from qoslet.render.text.streams import emit
@@ -105,8 +105,7 @@ def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow the node on a terminal; elsewhere print it once. Raises QosletError."""
-    if not 0.1 <= args.interval <= 3600:
-        raise BadInput("must be 0.1 to 3600 seconds", where="--interval")
+    check_interval(args, 0.1)
     from qoslet.render.terminal import is_terminal
 
     terminal = is_terminal(sys.stdout) and is_terminal(sys.stdin)

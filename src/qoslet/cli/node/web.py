@@ -10,8 +10,8 @@ from qoslet.cli.parser import (
     add_kubelet_arguments,
     add_node_arguments,
 )
-from qoslet.cli.times import span
-from qoslet.errors import EXIT_OK, BadInput
+from qoslet.cli.times import check_interval, span
+from qoslet.errors import EXIT_OK
 from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal asks to end. Raises QosletError."""
-    if not 0.1 <= args.interval <= 3600:
-        raise BadInput("must be 0.1 to 3600 seconds", where="--interval")
+    check_interval(args, 0.1)
     from qoslet.app.web.serve import serve
 
     serve(args, _announce)

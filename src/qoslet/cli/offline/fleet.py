@@ -95,11 +95,8 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.cli.commands import parser_of
     from qoslet.render.text.live.progress import Progress
 
-    progress = Progress(sys.stderr)
-    try:
+    with Progress(sys.stderr) as progress:
         found = plan_fleet(args, node_sides(args, parser_of("fleet")), progress)
-    finally:
-        progress.clear()
     _print(found, args)
     return EXIT_OK if found.is_valid else EXIT_NO
 

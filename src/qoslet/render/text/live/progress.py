@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TextIO
+from typing import Self, TextIO
 
 from qoslet.render.terminal import is_terminal, printable, terminal
 
@@ -17,7 +17,7 @@ _AFTER = 1.0
 
 class Progress:
     """Call it with what is being done, how much of it is done, and how much there is. It prints only
-    on a terminal."""
+    on a terminal, and takes its line away at the end of its context."""
 
     def __init__(self, stream: TextIO | None, after_seconds: float = _AFTER) -> None:
         self._stream = stream if is_terminal(stream) else None
@@ -40,7 +40,10 @@ class Progress:
         text = line(what, done, whole, now - self._began)
         self._write(f"\r\x1b[K{printable(text)[: self._width - 1]}")
 
-    def clear(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Take the line away."""
         if self._shown:
             self._write("\r\x1b[K")
@@ -58,12 +61,9 @@ class Progress:
 @contextmanager
 def working(stream: TextIO | None, what: str) -> Iterator[None]:
     """Show at once what is waited for, while the context lasts."""
-    progress = Progress(stream, 0.0)
-    progress(what, 0, None)
-    try:
+    with Progress(stream, 0.0) as progress:
+        progress(what, 0, None)
         yield
-    finally:
-        progress.clear()
 
 
 def line(what: str, done: int, whole: int | None, seconds: float) -> str:
