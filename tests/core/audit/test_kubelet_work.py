@@ -242,6 +242,22 @@ def test_a_kubelet_has_read_its_configuration_before_it_created_a_pod(
     assert all(("podPidsLimit" in one.message) == (verdict == "stale") for one in found)
 
 
+@pytest.mark.parametrize(("older", "verdict"), [(None, "stale"), (True, "stale"), (False, "drift")])
+@pytest.mark.parametrize(("file", "value"), [("memory.high", "409600000"), ("pids.max", "1208")])
+def test_a_kubelet_has_left_nothing_in_a_pod_that_it_created(
+    tmp_path: Path, older: bool | None, verdict: str, file: str, value: str
+) -> None:
+    # of a kubelet 1.36.2 without Memory QoS and podPidsLimit, in the cgroup of a pod
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36", pod_max_pids="-1")
+    pod = next(one for one in plan.cgroups if one.level == "pod")
+    assert pod.pod is not None
+    known = None if older is None else frozenset([pod.pod.uid] if older else [])
+    report = look(plan, written(tree_of(plan), pod.path or "", file, value))
+    (found,) = without_kubelet_work(report, KubeletWork(older=known)).findings
+    assert (found.verdict, found.file) == (verdict, file)
+    assert ("left by" in found.message) == (verdict == "stale")
+
+
 @pytest.mark.parametrize(
     ("driver", "older", "said", "verdict"),
     [

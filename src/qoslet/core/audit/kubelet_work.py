@@ -136,7 +136,8 @@ def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
     if older is None:
         return one
     known = _plain(older)
-    plain = f"{one.file} is {one.found}, planned {one.expected}"
+    plan = f"planned {one.expected}" if one.rule else "but nothing on this node sets it here"
+    plain = f"{one.file} is {one.found}, {plan}"
     if one.is_earlier and _pod_uid(one) not in known:
         return replace(one, verdict="drift", message=plain, is_earlier=False)
     doubt = one.doubt

@@ -109,6 +109,7 @@ class Values:
         # what a resize may have left as well stays stale in every pod
         is_earlier = verdict == "stale" and not self._is_cleared(setting)
         is_earlier = is_earlier and self._earlier.left_by(cgroup, file) is not None
+        is_earlier = is_earlier or self._is_of_earlier(cgroup, setting, verdict)
         doubt = None
         if verdict == "drift" and (not known or self._says(file, text, found, period)):
             doubt = self._earlier.doubt_of(cgroup, file)
@@ -152,6 +153,11 @@ class Values:
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
         return "drift", plain
+
+    def _is_of_earlier(self, cgroup: Cgroup, setting: Setting, verdict: Verdict) -> bool:
+        """Whether only an earlier configuration leaves a value in a pod where none is planned, and no resize."""
+        is_left = verdict == "stale" and cgroup.pod is not None and self._is_cleared(setting)
+        return is_left and setting.file not in LIMITS
 
     def _is_cleared(self, setting: Setting) -> bool:
         """Whether the value of a new cgroup is planned."""
@@ -222,7 +228,8 @@ class Values:
             # its writer writes what it plans, and not here
             finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
         hint = self._hint(finding, bool(off), clean)
-        finding = replace(finding, writer=owner.writer, hint=hint)
+        is_earlier = not is_note and not clean and self._is_of_earlier(cgroup, setting, verdict)
+        finding = replace(finding, writer=owner.writer, hint=hint, is_earlier=is_earlier)
         yield replace(finding, severity="info") if is_note else finding
 
     def _unusual(
