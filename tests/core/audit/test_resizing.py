@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from qoslet.core.api.pod import Resources
 from qoslet.core.audit.finding import AuditReport, Finding, Verdict
-from qoslet.core.audit.resizing import without_releases, without_resizes
+from qoslet.core.audit.resizing import with_allocated, without_releases, without_resizes
 from qoslet.core.plan.plan import plan
+from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
 from tests.core.audit.trees import look, plan_of, tree_of, written
 from tests.core.fleet.test_change import pod_of
@@ -68,3 +71,21 @@ def test_a_kubelet_that_did_not_tell_its_release_may_be_an_older_one(tmp_path: P
     report = look(assumed, written(live, path, "memory.high", "4096000"))
     left = without_releases(report, assumed, {"1.36": older}).findings
     assert [one.path for one in left if one.counts] == [path]
+
+
+def test_a_pod_keeps_what_it_was_allocated_before_its_kubelet_changed(tmp_path: Path) -> None:
+    # a kubelet 1.36.2 that was started again with cpuCFSQuota off, beside a resize that is deferred
+    before = plan_of(str(tmp_path), "v2", "cgroupfs")
+    after = plan_of(str(tmp_path), "v2", "cgroupfs", cpu_cfs_quota="false")
+    live = tree_of(before)
+    first = after.pods[0].pod
+    amounts = {**first.containers[0].resources.limits, "cpu": parse("1900m")}
+    more = replace(first.containers[0], resources=Resources(amounts, amounts))
+    resized = replace(first, containers=(more, *first.containers[1:]))
+    asked = plan([resized, *(one.pod for one in after.pods[1:])], after.node)
+    report = look(asked, live)
+    assert {one.name for one in report.findings if one.verdict == "drift" and one.file == "cpu.max"}
+    left = with_allocated(report, asked, after, look(after, live)).findings
+    assert {one.verdict for one in left if one.file == "cpu.max"} == {"stale"}
+    others = [one for one in report.findings if one.pod != (first.namespace, first.name)]
+    assert [one for one in left if one.pod != (first.namespace, first.name)] == others

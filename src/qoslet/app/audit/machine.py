@@ -115,7 +115,12 @@ def audit_source(
         pause(CLEANUP_SECONDS if work is not None and orphans(first) else AGAIN_SECONDS)
         plan = again()
         second = look(plan, source, mounts)[1]
-    return Audited(plan, judged(first, second, plan, allocated, work, releases))
+
+    def again_with(other: Plan) -> AuditReport:
+        return look(other, source, mounts)[1]
+
+    found = judged(first, second, plan, allocated, work, releases, again_with)
+    return Audited(plan, found)
 
 
 def look(

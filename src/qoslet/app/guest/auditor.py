@@ -32,7 +32,8 @@ class MachineAuditor:
 
     def judged(self, first: AuditReport, second: AuditReport, plan: Plan) -> AuditReport:
         """What stands of two looks. Raises QosletError."""
-        return judged(first, second, plan, self._inputs.allocated, self._inputs.kubelet_work)
+        allocated, work = self._inputs.allocated, self._inputs.kubelet_work
+        return judged(first, second, plan, allocated, work, look=self.look)
 
     def happened(self) -> bool:
         """Whether something happened in a planned cgroup since the last call."""

@@ -19,6 +19,25 @@ def without_resizes(report: AuditReport, plan: Plan, allocated: Plan) -> AuditRe
     return _changed(report, plan, allocated, lambda one: pending(one, f"{one.message}: {told}"))
 
 
+def with_allocated(
+    report: AuditReport, plan: Plan, allocated: Plan, seen: AuditReport
+) -> AuditReport:
+    """The report; what is stale by the audit of what is ``allocated``, ``seen``, is that in pods whose resize is on
+    its way: they keep what an earlier configuration made of that."""
+    pods = {one.pod.uid: one.pod for one in allocated.pods}
+    resized = {
+        one.name
+        for one in plan.cgroups
+        if one.pod is not None and pods.get(one.pod.uid, one.pod) != one.pod
+    }
+    stale = {(one.path, one.file): one for one in seen.findings if one.verdict == "stale"}
+    findings = (
+        stale.get((one.path, one.file), one) if one.counts and one.name in resized else one
+        for one in report.findings
+    )
+    return replace(report, findings=tuple(findings))
+
+
 def without_releases(report: AuditReport, plan: Plan, others: Mapping[str, Plan]) -> AuditReport:
     """The report; values that are as one of the ``others`` has them are notes: the kubelet of the node did not
     tell its release, and may be of the one that they are named after."""

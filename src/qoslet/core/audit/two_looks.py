@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.audit import settled
 from qoslet.core.audit.finding import AuditReport
 from qoslet.core.audit.kubelet_work import without_kubelet_work
-from qoslet.core.audit.resizing import without_releases, without_resizes
+from qoslet.core.audit.resizing import with_allocated, without_releases, without_resizes
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.resources.cgroup_tree import Plan
 
@@ -21,14 +21,18 @@ def judged(
     allocated: Callable[[], Plan] | None = None,
     work: Callable[[], KubeletWork] | None = None,
     releases: Callable[[], Mapping[str, Plan]] | None = None,
+    look: Callable[[Plan], AuditReport] | None = None,
 ) -> AuditReport:
     """What stands of two looks, the second with ``plan``; the same report twice is one look.
     ``allocated`` plans with what statuses say is allocated, ``work`` tells what the kubelet is about
-    to do, ``releases`` plans with those that the kubelet may be, by their names: each is asked only while something
-    counts. Raises what they raise."""
+    to do, ``releases`` plans with those that the kubelet may be, by their names, ``look`` looks once more with
+    another plan: each is asked only while something counts. Raises what they raise."""
     report = second if first is second else settled(first, second)
     if allocated is not None and _counts(report):
-        report = without_resizes(report, plan, allocated())
+        other = allocated()
+        report = without_resizes(report, plan, other)
+        if look is not None and _counts(report) and other.pods != plan.pods:
+            report = with_allocated(report, plan, other, look(other))
     if releases is not None and _counts(report):
         report = without_releases(report, plan, releases())
     if work is not None and _counts(report):
