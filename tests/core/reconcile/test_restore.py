@@ -193,6 +193,21 @@ def test_controllers_that_nobody_else_uses_are_switched_off_again() -> None:
     assert used.notes == ("/: cpuset, pids left enabled: other cgroups below use it",)
 
 
+@pytest.mark.parametrize("identity", [3, 7])
+def test_what_the_kernel_kept_of_a_group_uses_no_controller(identity: int) -> None:
+    # of a container beside a kubelet 1.36.2: memory was disabled in its pod, and --fix enabled it again
+    book = ledger(
+        *(Adopted("/p", 1), Set("/p", CONTROL, "cpu", "cpu memory")),
+        *(Adopted("/p/c", 3), Set("/p/c", "memory.max", "max", "4096")),
+    )
+    child = control("/p/c", identity, "", memory_max="4096", **{"memory_oom.group": "1"})
+    top = control("/p", 1, "cpu memory")
+    done = undo(book, others=(top, child), beside={"/p": [child]})
+    is_switched_off = f"set /p/{CONTROL} = -memory" in said(done)
+    # another one of that name was made since
+    assert is_switched_off == (identity == 3)
+
+
 def test_a_group_that_gets_its_value_of_before_uses_no_controller() -> None:
     top, reserved = control("/", 1, "cpu memory pids"), control("/s", 3, "", pids_max="9")
     told = ledger(

@@ -24,6 +24,10 @@ from qoslet.core.reconcile.limit_shrink import eased
 from qoslet.core.reconcile.step_order import ordered
 from qoslet.core.reconcile.steps import Step
 
+_KEPT = "memory.oom.group"
+"""What the kernel keeps of a cgroup while memory is disabled, unlike the limits: it comes back as it was, which
+nobody set since. Source: Linux mm/memcontrol.c mem_cgroup_css_reset; seen with 7.2."""
+
 Kind = Literal["written", "process", "foreign", "held"]
 
 
@@ -228,7 +232,7 @@ def _controls(
         }
         added = ours - set((before or "").split())
         enabled = set(cgroup.values.get(CONTROL, "").split()) & added
-        used = enabled & _used(now.beside.get(path, ()), hierarchy, restored)
+        used = enabled & _used(now.beside.get(path, ()), hierarchy, restored, journal)
         if used:
             names = ", ".join(sorted(used))
             notes.append(f"{path}: {names} left enabled: other cgroups below use it")
@@ -241,12 +245,18 @@ def _controls(
 
 
 def _used(
-    cgroups: Iterable[ObservedCgroup], hierarchy: Hierarchy, restored: Mapping[Key, str]
+    cgroups: Iterable[ObservedCgroup],
+    hierarchy: Hierarchy,
+    restored: Mapping[Key, str],
+    journal: JournalState,
 ) -> set[str]:
     """The controllers that cgroups enable for children, or of which a value is set."""
     controllers: set[str] = set()
     for cgroup in cgroups:
+        was_there = journal.adopted.get(cgroup.path) == cgroup.identity
         for file, actual in cgroup.values.items():
+            if was_there and file == _KEPT:
+                continue
             value = restored.get((cgroup.path, file), actual)
             fresh = released(file, hierarchy)
             if file == CONTROL:

@@ -221,7 +221,6 @@ class Values:
             verdict, message = "stale", f"{file} is {found}, not planned: {LEFT_HIGH}"
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
-        owner = self._context.owner(cgroup, file)
         if not fresh and not can_be_cleared(self._context.node):
             finding = replace(finding, fix=None, hint=f"{UNCLEARED}: restart the pod")
         if not self._context.is_own:
@@ -229,7 +228,7 @@ class Values:
             finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
         hint = self._hint(finding, bool(off), clean)
         is_earlier = not is_note and not clean and self._is_of_earlier(cgroup, setting, verdict)
-        finding = replace(finding, writer=owner.writer, hint=hint, is_earlier=is_earlier)
+        finding = replace(finding, hint=hint, is_earlier=is_earlier)
         yield replace(finding, severity="info") if is_note else finding
 
     def _unusual(
