@@ -106,10 +106,7 @@ class Values:
             # whatever leaves a value leaves it in the property, too
             verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
-        # what a resize may have left as well stays stale in every pod
-        is_earlier = verdict == "stale" and not self._is_cleared(setting)
-        is_earlier = is_earlier and self._earlier.left_by(cgroup, file) is not None
-        is_earlier = is_earlier or self._is_of_earlier(cgroup, setting, verdict)
+        is_earlier = self._is_of_earlier(cgroup, setting, verdict)
         doubt = None
         if verdict == "drift" and (not known or self._says(file, text, found, period)):
             doubt = self._earlier.doubt_of(cgroup, file)
@@ -155,9 +152,13 @@ class Values:
         return "drift", plain
 
     def _is_of_earlier(self, cgroup: Cgroup, setting: Setting, verdict: Verdict) -> bool:
-        """Whether only an earlier configuration leaves a value in a pod where none is planned, and no resize."""
-        is_left = verdict == "stale" and cgroup.pod is not None and self._is_cleared(setting)
-        return is_left and setting.file not in LIMITS
+        """Whether only an earlier configuration leaves a value in a pod: what a resize may have left as well
+        stays stale in every pod."""
+        if verdict != "stale" or cgroup.pod is None:
+            return False
+        if self._is_cleared(setting):
+            return setting.file not in LIMITS
+        return self._earlier.left_by(cgroup, setting.file) is not None
 
     def _is_cleared(self, setting: Setting) -> bool:
         """Whether the value of a new cgroup is planned."""
