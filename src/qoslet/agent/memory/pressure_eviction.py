@@ -25,7 +25,6 @@ from qoslet.agent.ports import MemoryReader
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
-from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import protected_cache, surviving_bytes
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
@@ -272,8 +271,7 @@ class PressureEviction:
         """Whether a QoS cgroup is close to its limit, so that its pods matter."""
         rows = self._cgroups.groups
         return any(
-            rows[path].level in ("node", "qos")
-            and min(sample.max or UNLIMITED, sample.high or UNLIMITED) * 0.95 <= sample.current
+            rows[path].level in ("node", "qos") and sample.limit * 0.95 <= sample.current
             for path, sample in samples.items()
             if path in rows
         )

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.interface_files import UNLIMITED
+
 
 class Pressure(Struct, frozen=True, gc=False):
     """Pressure stall information of one resource: averages in percent, totals in microseconds."""
@@ -46,6 +48,11 @@ class MemorySample(Struct, frozen=True):
     user_usec: int | None = None
     page_size: int = 4096
     populated: bool | None = None
+
+    @property
+    def limit(self) -> int:
+        """The lower one of memory.max and memory.high; ``UNLIMITED`` where neither is set."""
+        return min(self.max or UNLIMITED, self.high or UNLIMITED)
 
 
 class NodeMemory(Struct, frozen=True):

@@ -59,7 +59,7 @@ def group_state(
         return PressureState(path, "calm", 0, "not enough samples yet")
     rates = tuple(_group_stall(*pair) for pair in pairwise(samples))
     last = samples[-1]
-    limit = min(last.max or UNLIMITED, last.high or UNLIMITED)
+    limit = last.limit
     numbers = f"{human_bytes(last.current)} in use"
     if limit >= UNLIMITED:
         return PressureState(path, "calm", 0, f"{numbers}, no limit", rates)
@@ -81,7 +81,7 @@ def class_state(
     state = group_state(samples, thresholds)
     if state.kind != "short":
         return state
-    limit = min(samples[-1].max or UNLIMITED, samples[-1].high or UNLIMITED)
+    limit = samples[-1].limit
     had = file_list_bytes(samples[-1].stat)
     if had < max(int(limit * thresholds.available_ratio), 4 * _MIB):
         return state
@@ -98,7 +98,7 @@ def stuck_state(
     if state.kind != "short":
         return state
     last = samples[-1]
-    cache, limit = page_cache_bytes(last), min(last.max or UNLIMITED, last.high or UNLIMITED)
+    cache, limit = page_cache_bytes(last), last.limit
     numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
     sign = _gets_on(recent_samples(samples, thresholds), limit)
     if sign or cache > max(limit // 32, 2 * _MIB):
