@@ -254,20 +254,18 @@ def _judge(
     """What one comparison says of who is held up. Each answer but ``stalled`` needs a sign of progress,
     or ends. ``least``: usage in the lower sample. ``far``: that is so far above memory.high that the kernel
     delays whoever asks for memory, where nothing can be taken back: nobody has to tell that a task waits."""
-    now = track.samples[-1].at
     far = least >= signs.high * (1 + tuning.overage_ratio)
     held_up = far and _is_held_up(signs, progress, tuning)
     bare = signs.unreclaimable >= signs.high - _rest(signs.high, tuning)
     scans = _scans_in_vain(signs, progress, track.samples[-1], tuning)
     takes_nothing = (signs.stolen_ratio or 0.0) < tuning.vain_stolen_ratio
     exhausted = bare or held_up or (scans and takes_nothing and progress.blocked)
-    sign = _sign_of_progress(signs, progress, exhausted, tuning)
-    if sign:
+    if sign := _sign_of_progress(signs, progress, exhausted, tuning):
         return _Judgement("reclaiming", sign, progress=True)
     delayed = least >= signs.high * (1 + tuning.delayed_ratio)
     if free := _waits_little(signs, track, tuning, stuck=exhausted and delayed):
         return free
-    idle = now - track.progress_at
+    idle = track.samples[-1].at - track.progress_at
     looks = f"{mib(signs.reclaimable)} are reclaimable"
     in_vain = held_up or scans
     blind = signs.waiting_ratio is None and (far or idle >= tuning.blind_seconds)

@@ -107,9 +107,8 @@ class Values:
             verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         is_earlier = self._is_of_earlier(cgroup, setting, verdict)
-        doubt = None
-        if verdict == "drift" and (not known or self._says(file, text, found, period)):
-            doubt = self._earlier.doubt_of(cgroup, file)
+        is_told = verdict == "drift" and (not known or self._says(file, text, found, period))
+        doubt = self._earlier.doubt_of(cgroup, file) if is_told else None
         finding = replace(finding, is_earlier=is_earlier, doubt=doubt)
         yield self._with_unit(finding, off, known and verdict != "rounding")
 
