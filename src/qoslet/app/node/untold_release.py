@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from qoslet.app.node.found_node import RELEASE, FoundNode
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.versions.kubernetes import NEWEST
-
-if TYPE_CHECKING:
-    from qoslet.app.node.found_node import FoundNode
 
 
 def possible_releases(found: FoundNode) -> tuple[str, ...]:
     """The releases that the kubelet may be besides the newest, which is assumed; none where it told its own, or
     nothing tells which they are."""
-    if any(row.topic == "kubelet release" and row.state == "ok" for row in found.notes):
+    if found.note(RELEASE).state == "ok":
         return ()
     configurations = (document.get("kubeletconfig") for _, document in found.documents)
     oldest = next((oldest_release(one) for one in configurations if one is not None), None)

@@ -19,6 +19,7 @@ from qoslet.core.cgroup.names import (
     is_below,
     to_cgroupfs,
 )
+from qoslet.core.node.node import DriverName
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CONMON = "crio-conmon-"
@@ -255,13 +256,11 @@ def _ending(context: AuditContext, path: str) -> str:
     return "end its processes through whatever started them; then remove it"
 
 
-def other_driver(context: AuditContext) -> tuple[str, str]:
+def other_driver(context: AuditContext) -> tuple[DriverName, str]:
     """The other driver, and the path that the root of all pods would have with it."""
     node = context.node
-    other = "cgroupfs" if node.driver == "systemd" else "systemd"
-    return other, concrete(
-        node.kubelet.pods_cgroup, "cgroupfs" if other == "cgroupfs" else "systemd"
-    )
+    other: DriverName = "cgroupfs" if node.driver == "systemd" else "systemd"
+    return other, concrete(node.kubelet.pods_cgroup, other)
 
 
 def driver_findings(context: AuditContext) -> Iterator[Finding]:
