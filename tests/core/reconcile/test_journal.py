@@ -14,9 +14,11 @@ from qoslet.core.reconcile.journal import (
     Header,
     JournalState,
     ParsedJournal,
+    ReadBack,
     Released,
     Removed,
     Set,
+    Verified,
     lines,
     read,
 )
@@ -29,6 +31,9 @@ ENTRIES = st.one_of(
     st.builds(Set, PATHS, st.sampled_from(["f", "g"]), st.none() | st.text(max_size=4), st.text()),
     st.builds(Removed, PATHS, st.booleans()),
     st.builds(Released, PATHS, st.sampled_from(["f", "g"])),
+    st.builds(Adopted, PATHS, st.integers(1, 9)),
+    st.builds(ReadBack, PATHS, st.sampled_from(["f", "g"]), st.text(max_size=4)),
+    st.just(Verified()),
 )
 
 

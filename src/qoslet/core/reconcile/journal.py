@@ -196,7 +196,8 @@ class JournalState(Struct):
     """The state after all entries. ``cgroups``: path to state and inode (0 while unknown).
     ``files``: (path, file) to the value before the first write, and the last written value.
     ``earlier``: written values that a file may still hold, because the last write was not verified.
-    ``unconfirmed``: files whose last value may not have been written: no later entry tells of something that was done.
+    ``unconfirmed``: files without such values of which no later entry tells of something that was done: the only
+    value may not have been written.
     ``read_back``: the last value as the kernel reads it back. ``adopted``: foreign cgroups with
     their inodes. ``names``: files by path, an index."""
 
@@ -227,15 +228,15 @@ class JournalState(Struct):
                 unconfirmed.clear()
                 continue
             match entry:
-                case Set(path, file, before, value):
-                    self._set((path, file), before, value)
+                case Set(path, file, _, value):
+                    self._set((path, file), value)
                 case CreateIntent(path):
                     self.cgroups[path] = ("making", 0)
                 case Removed(path, done):
                     self._remove(path, done)
                 case Adopted(path, inode):
                     self._adopt(path, inode)
-                case ReadBack(path, file, actual):
+                case ReadBack(path, file, actual) if (path, file) in files:
                     self.read_back[path, file] = actual
                     unconfirmed.discard((path, file))
                 case Verified():
@@ -244,17 +245,16 @@ class JournalState(Struct):
                 case Released(path, file):
                     self._release((path, file))
 
-    def _set(self, key: Key, before: str | None, value: str) -> None:
+    def _set(self, key: Key, value: str) -> None:
         """A file is written again."""
-        first = self.files.get(key)
-        if first is None:
-            self.names.setdefault(key[0], set()).add(key[1])
-        elif first[1] != value:
-            last = self.read_back.pop(key, first[1])
-            others = [known for known in self.earlier.get(key, ()) if known != last]
-            self.earlier[key] = (*others, last)[-EARLIER:]
-        self.files[key] = (first[0] if first else before, value)
-        self.unconfirmed.add(key)
+        before, known = self.files[key]
+        if known == value:
+            return
+        last = self.read_back.pop(key, known)
+        others = [one for one in self.earlier.get(key, ()) if one != last]
+        self.earlier[key] = (*others, last)[-EARLIER:]
+        self.files[key] = before, value
+        self.unconfirmed.discard(key)
 
     def _adopt(self, path: str, inode: int) -> None:
         """A foreign cgroup; a recreated one has no value of ours."""
@@ -298,12 +298,17 @@ class JournalState(Struct):
     def entries(self) -> list[Entry]:
         """The shortest journal with the same state."""
         result: list[Entry] = [Adopted(path, inode) for path, inode in self.adopted.items()]
-        result += self._sets(self.files.keys() - self.unconfirmed)
+        doubtful = self.unconfirmed | self.earlier.keys()
+        confirmed = self.files.keys() - doubtful
+        result += self._sets(confirmed)
+        # a cgroup that was made confirms them as well
+        if confirmed and not any(inode for _, inode in self.cgroups.values()):
+            result.append(Verified())
         for path, (state, inode) in self.cgroups.items():
             result.append(Created(path, inode) if inode else CreateIntent(path))
             if state == "removing":
                 result.append(Removed(path))
-        result += self._sets(self.unconfirmed)
+        result += self._sets(doubtful)
         return [*result, *(ReadBack(*key, value) for key, value in self.read_back.items())]
 
     def _sets(self, keys: Collection[Key]) -> Iterator[Set]:
