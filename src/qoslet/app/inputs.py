@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, json
@@ -19,7 +20,7 @@ from qoslet.render.text.streams import note
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from qoslet.app.bundle.inputs import BundleInputs
     from qoslet.core.api.manifest import Loaded
@@ -42,8 +43,9 @@ class Inputs(Struct, frozen=True):
     work: KubeletWork | None = None
     kept: Assignments | None = None
     """The CPUs and memory that the kubelet has handed out, as far as it is known."""
-    releases: tuple[str, ...] = ()
-    """What a live kubelet may be besides the release of ``node``, where it did not tell its own."""
+    other_releases: Callable[[], Mapping[str, Node]] = dict
+    """The node with each release that a live kubelet may be besides that of ``node``, where it did not tell
+    its own. Raises BadInputs."""
 
     def plan(self) -> Plan:
         """The plan, with what reading met."""
@@ -153,7 +155,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
     from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
-    from qoslet.app.node.untold_release import possible_releases
+    from qoslet.app.node.untold_release import other_releases
 
     if getattr(args, "bundle", None) is not None:
         hint = "leave one of them out"
@@ -179,8 +181,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     _check_node_name(args, loaded)
     told = (*problems, *loaded.problems)
     kept = kubelet_assignments(found, node)
-    releases = possible_releases(found) if getattr(args, "kubernetes", None) is None else ()
-    return Inputs(loaded.pods, node, told, loaded, found.work, kept, releases)
+    others = partial(other_releases, found, args.node, flags_of(args))
+    return Inputs(loaded.pods, node, told, loaded, found.work, kept, others)
 
 
 def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:

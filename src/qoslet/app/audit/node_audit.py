@@ -100,7 +100,10 @@ class NodeAudit:
                 self._args.resources = chosen
 
         def releases() -> dict[str, Plan]:
-            return {one: self._planned_as(one) for one in looks[-1].releases}
+            last = looks[-1]
+            return {
+                one: replace(last, node=node).plan() for one, node in last.other_releases().items()
+            }
 
         def work() -> KubeletWork:
             seen = [one.work or KubeletWork() for one in looks]
@@ -116,16 +119,6 @@ class NodeAudit:
         chosen = allocated if can_ask else None
         beside = None if self._args.agent else work
         return audit_machine(inputs.plan(), again, chosen, beside, releases, pause=pause)
-
-    def _planned_as(self, release: str) -> Plan:
-        """The plan of a live kubelet of a release. Raises QosletError."""
-        from qoslet.app.inputs import read_live
-
-        self._args.kubernetes = release
-        try:
-            return scheduled(read_live(self._args, again=True)).plan()
-        finally:
-            self._args.kubernetes = None
 
     def _reloaded(self, *, allocated: bool) -> Inputs:
         """The inputs with the pods that the documents hold now. Raises BadInputs."""

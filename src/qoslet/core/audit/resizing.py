@@ -4,6 +4,7 @@ or of a release that its kubelet may be."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -42,15 +43,15 @@ def without_releases(report: AuditReport, plan: Plan, others: Mapping[str, Plan]
     """The report; values that are as one of the ``others`` has them are notes: the kubelet of the node did not
     tell its release, and may be of the one that they are named after."""
     for release, other in others.items():
-        told = f"as {release} has it; the release of the kubelet, which decides, is not known"
-        hint = "give --kubernetes with its release"
-
-        def note(one: Finding, told: str = told, hint: str = hint) -> Finding:
-            message = f"{one.message}: {told}"
-            return replace(one, severity="info", message=message, hint=hint, fix=None)
-
-        report = _changed(report, plan, other, note)
+        report = _changed(report, plan, other, partial(_as_of_release, release))
     return report
+
+
+def _as_of_release(release: str, one: Finding) -> Finding:
+    """A finding whose value is as a release has it."""
+    message = f"{one.message}: as {release} has it; the release of the kubelet, which decides, is not known"
+    hint = "give --kubernetes with its release"
+    return replace(one, severity="info", message=message, hint=hint, fix=None)
 
 
 def _changed(
