@@ -12,12 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.vm.cache import HERE, REPO, cache, slot, workplace
-from tests.vm.commands import ENDS_WITH_US, answer, say, tail
+from tests.vm.commands import ENDS_WITH_US, answer, run, say, tail
 from tests.vm.debs import debs
 from tests.vm.image import Image, make_disk
-from tests.vm.packages import compile_checkout
-from tests.vm.systems import System
+from tests.vm.packages import LOADER
+from tests.vm.systems import SUITES, System
 from tests.vm.tools import Tool, qemu
 
 _BOOT = (
@@ -30,6 +32,8 @@ _CPU = "max,-la57,-erms,-fsrm,-smap,-smep,-pku,-umip,-avx,-avx2,-xsave"
 _OUT_MIB = 64
 # Built here, because a guest has no compiler; git ignores it. Where it was not built it is left out.
 _BUILT = ("bench/memory/hog",)
+# Tests are compiled as pytest does it, by a program of their own.
+_TESTS = r"/(test_\w+|conftest)\.py$"
 # Ten times what a boot takes on a busy machine.
 _BOOT_SECONDS = 400.0
 
@@ -99,7 +103,7 @@ def _job_disk(work: Path, system: System, image: Image, job: Job) -> None:
     """The disk that a guest mounts as /job: the checkout, the script and its settings."""
     tree = work / "job"
     size = _copy_checkout(tree / "repo")
-    compile_checkout(image.python, tree, work / "compile.log")
+    _compile(image.python, tree, work / "compile.log")
     shutil.copyfile(HERE / "guest/job.sh", tree / "job.sh")
     facts = image.facts
     settings = {
@@ -147,6 +151,19 @@ def _copy_checkout(target: Path) -> int:
             shutil.copy(source, target / name)
             size += source.stat().st_size + 4096
     return size
+
+
+def _compile(place: Path, job: Path, log: Path) -> None:
+    """Compiles the checkout in ``job``, which a guest mounts as /job, by the guest's own Python that
+    ``place`` has: an emulated CPU takes a minute and a half for it, in each boot."""
+    libraries = place / "lib"
+    python = (libraries / LOADER, "--library-path", libraries, place / "python", "-S")
+    here = {**os.environ, "PYTHONHOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    repo = job / "repo"
+    modules = ("-m", "compileall", "-q", "-x", _TESTS, "-s", job, "-p", "/job")
+    run([*python, *modules, repo / "src", repo / "tests"], log, {**here, "PYTHONPATH": ""})
+    here["PYTHONPATH"] = str(Path(pytest.__file__).parents[1])
+    run([*python, HERE / "guest/rewrite.py", *(repo / suite for suite in SUITES)], log, here)
 
 
 def _emulate(work: Path, system: System, image: Image, job: Job) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -25,9 +24,7 @@ TOOLS = (
     "sortedcontainers",
     "typing-extensions",
 )
-_LOADER = "ld-linux-x86-64.so.2"
-# Tests are compiled by pytest, in its own way.
-_LEFT_OUT = r"/test_\w+\.py$"
+LOADER = "ld-linux-x86-64.so.2"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -87,24 +84,5 @@ def keep_python(tree: Path, place: Path) -> None:
     program = f"usr/bin/python{version}"
     for path in re.findall(r"=> /(\S+)", answer(["chroot", tree, "ldd", f"/{program}"])):
         shutil.copy(tree / path, libraries)
-    shutil.copy(tree / "usr/lib/x86_64-linux-gnu" / _LOADER, libraries)
+    shutil.copy(tree / "usr/lib/x86_64-linux-gnu" / LOADER, libraries)
     shutil.copy(tree / program, place / "python")
-
-
-def compile_checkout(place: Path, job: Path, log: Path) -> None:
-    """Compiles the checkout in ``job``, which a guest mounts as /job, by the guest's own Python that
-    ``place`` has: an emulated CPU takes half a minute for it, in each boot."""
-    libraries = place / "lib"
-    words: list[str | Path] = [
-        libraries / _LOADER,
-        "--library-path",
-        libraries,
-        place / "python",
-        "-S",
-    ]
-    words += ["-m", "compileall", "-q", "-x", _LEFT_OUT, "-s", job, "-p", "/job"]
-    run(
-        [*words, job / "repo/src", job / "repo/tests"],
-        log,
-        {**os.environ, "PYTHONHOME": str(place), "PYTHONPATH": ""},
-    )

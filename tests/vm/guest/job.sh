@@ -36,10 +36,12 @@ shell)
 test)
     stty -F "$line" raw -echo
     echo "$QOSLET_SYSTEM has booted" > "$line"
+    # else it rewrites each module of every package that has a plugin, for a minute
+    export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
     suite() {
         # shellcheck disable=SC2086 # several names
         python3 -m pytest -m live $QOSLET_SUITES -q --color=no --continue-on-collection-errors --timeout 400 \
-            -o cache_dir=/tmp/pytest -p tests.vm.plugin -o junit_family=xunit1 "$@" \
+            -o cache_dir=/tmp/pytest -p pytest_timeout -p tests.vm.plugin -o junit_family=xunit1 "$@" \
             > "$line" 2>&1 < /dev/null
     }
     suite --junitxml /out/junit.xml
