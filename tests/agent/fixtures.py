@@ -131,7 +131,7 @@ class Manifests:
         return ()
 
 
-class _Kept:
+class Kept:
     """A pod in the runtime."""
 
     def __init__(self, spec: PodSpec, cgroups: Mapping[str, str]) -> None:
@@ -156,7 +156,7 @@ class Keeper:
 
     def __init__(self, kernel: SimKernel) -> None:
         self.kernel = kernel
-        self.kept: dict[str, _Kept] = {}
+        self.kept: dict[str, Kept] = {}
         self.refuse: set[str] = set()
         self.slow: set[str] = set()
         self.stuck: set[str] = set()
@@ -176,7 +176,7 @@ class Keeper:
         self._call("start", spec.uid)
         if spec.uid in self.refuse:
             raise CannotDo("no such program")
-        kept = self.kept.setdefault(spec.uid, _Kept(spec, cgroups))
+        kept = self.kept.setdefault(spec.uid, Kept(spec, cgroups))
         for launch in spec.launches:
             kept.pids[launch.name] = self.kernel.spawn(kept.cgroups[launch.name])
 
@@ -325,14 +325,14 @@ class Recorder:
         return step.describe()
 
 
-def node(hierarchy: Hierarchy = "v1", **kubelet: Any) -> Node:
+def node(hierarchy: Hierarchy = "v1", runtime: str = "process", **kubelet: Any) -> Node:
     """A node with 4 CPUs and 8 GiB whose tree is below ``/q``."""
     return node_of(
         36,
         capacity={"cpu": "4", "memory": "8Gi"},
         host={"hierarchy": hierarchy},
         cgroup_root=ROOT,
-        runtime="process",
+        runtime=runtime,
         **kubelet,
     )
 

@@ -6,7 +6,7 @@ everything. The cost of a sync depends on what is due, not on what exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from qoslet.agent.config import Config
 from qoslet.agent.memory.monitor import MemoryMonitor
@@ -68,7 +68,7 @@ class Reconciler:
         machine: Machine | None = None,
         memory: MemoryParts | None = None,
         usage: UsageReader | None = None,
-        adopt: Callable[[Sequence[str]], None] = lambda paths: None,
+        adopt: Callable[[Collection[str]], None] = lambda paths: None,
     ) -> None:
         record = journal or MemoryJournal()
         executor = CgroupExecutor(
@@ -78,13 +78,14 @@ class Reconciler:
             clock.monotonic,
             journal=record,
             shrink=config.shrink,
+            allow=adopt,
         )
         self.context = SyncContext(config, executor, runtime, volumes, clock, killer)
         self.teardown = PodTeardown(self.context)
         self._startup = PodStartup(self.context)
         self._resizer = PodResizer(self.context)
         self._admission = Admission(self.context, self.teardown, self._resizer)
-        self._node_cgroups = NodeCgroups(self.context, adopt=adopt)
+        self._node_cgroups = NodeCgroups(self.context)
         self._collector = GarbageCollector(self.context)
         self.memory = MemoryMonitor(self.context, memory)
         self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine, usage)
@@ -133,6 +134,7 @@ class Reconciler:
             for worker in context.workers.values():
                 context.executor.watch(worker.cgroups)
             seen = context.executor.observe_all()
+            context.executor.runtime_cgroups.forget_gone(seen)
             context.work_queue |= context.workers.keys()
             self._collector.find(seen)
             self._lost_processes.find(seen)

@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.ports import Machine, NoMachine, UsageReader
-from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -137,7 +136,7 @@ class Snapshots:
         groups = list(context.plan.upper())
         pods = []
         for worker in workers:
-            groups += _placed(worker)
+            groups += worker.placed_cgroups
             if worker.pod is not None:
                 pods.append(PlannedPod(worker.pod, worker.qos))
         return Plan(context.node, tuple(pods), tuple(context.executor.with_overrides(groups)), ())
@@ -186,14 +185,3 @@ def pods_meanwhile(context: SyncContext, turn: SyncResult) -> Snapshot:
         pods=tuple(one.status_row(context.now, edits.get(one.uid, "")) for one in workers),
         last_sync_seconds=context.now - turn.at,
     )
-
-
-def _placed(worker: PodWorker) -> list[Cgroup]:
-    """The cgroups of a pod; those that its runtime created are where it says."""
-    made = {one.name: one.cgroup for one in worker.container_states if one.cgroup}
-    return [
-        replace(group, path=made[group.container.name])
-        if group.path is None and group.container is not None and group.container.name in made
-        else group
-        for group in worker.cgroups
-    ]

@@ -209,6 +209,7 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
     if not lines and has_leftovers(tree):
         lines = [f"{folder}: removed the state of a run without pods"]
     remove_files(folder)
+    tree.forget_gone()
     return [*lines, *volumes.notes]
 
 

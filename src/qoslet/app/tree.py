@@ -178,10 +178,13 @@ class OwnedTree:
 
     def forget_gone(self) -> None:
         """Forget cgroups that are not there: others removed them, as systemd does with the scopes of
-        processes that ended, or they could not be made."""
+        processes that ended and a runtime with its containers', or they could not be made."""
         for path in list(self.ledger.cgroups):
             inode = self.driver.identity(path)
             if inode is None or not self.ledger.is_owned(path, inode):
+                self.ledger.forget(path)
+        for path, inode in list(self.ledger.adopted.items()):
+            if is_below(path, self.place.root) and self.driver.identity(path) != inode:
                 self.ledger.forget(path)
 
     def standing(self) -> TreeState:

@@ -71,7 +71,7 @@ class Throttled(Bench):
     reads = Read
     memory: Read
 
-    def __init__(self, mode: Mode = "act", *, reclaim: bool = True) -> None:
+    def __init__(self, mode: Mode = "act", *, reclaim: bool = True, **kubelet: Any) -> None:
         self.available = 1500
         self.pushing: set[str] = set()
         self.met = 0
@@ -81,7 +81,7 @@ class Throttled(Bench):
         self.asks = reclaim
         self.hurries: list[bool] = []
         config = Config(root=ROOT, interval_seconds=None, guard=mode)
-        super().__init__("v2", config=config, gates={"MemoryQoS": True})
+        super().__init__("v2", config=config, gates={"MemoryQoS": True}, **kubelet)
 
     def begin(self) -> None:
         if not hasattr(self, "reconciler"):

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from qoslet.agent.state.cgroup_executor import MemoryJournal
 from qoslet.core.reconcile.steps import Outcome, Step
-from tests.agent.fixtures import Keeper, Recorder
+from tests.agent.chosen_cgroups import Choosing, Chosen, Writing
+from tests.agent.fixtures import Keeper
 from tests.agent.memory.test_throttle_guard import MIB, Cold, Throttled
 
 
@@ -31,9 +33,9 @@ class Fuse:
                 raise Killed
 
 
-class FusedDriver(Recorder):
-    def __init__(self, kernel: Any, fuse: Fuse) -> None:
-        super().__init__(kernel)
+class FusedDriver(Writing):
+    def __init__(self, kernel: Any, journal: MemoryJournal, fuse: Fuse) -> None:
+        super().__init__(kernel, journal)
         self.fuse = fuse
 
     def perform(self, steps: Sequence[Step]) -> list[Outcome]:
@@ -59,6 +61,10 @@ class FusedKeeper(Keeper):
         self.fuse.burn()
 
 
+class FusedChoosing(FusedKeeper, Choosing):
+    pass
+
+
 class FusedReclaim(Cold):
     def __init__(self, fuse: Fuse) -> None:
         super().__init__()
@@ -74,11 +80,14 @@ class FusedReclaim(Cold):
 class Fused(Throttled):
     """What ended holds little afterwards, as a kernel sees it."""
 
+    keepers: Any = FusedKeeper
+
     def __init__(self) -> None:
         self.fuse = Fuse()
+        self.journal = MemoryJournal()
         super().__init__()
-        self.driver = FusedDriver(self.kernel, self.fuse)
-        self.keeper = FusedKeeper(self.kernel, self.fuse)
+        self.driver = FusedDriver(self.kernel, self.journal, self.fuse)
+        self.keeper = self.keepers(self.kernel, self.fuse)
         self.cold = FusedReclaim(self.fuse)
         self.begin()
 
@@ -100,15 +109,21 @@ class Fused(Throttled):
                     self.pushing.clear()
 
 
-def moments(kind: str) -> int:
-    bench = stalled(kind)
+class FusedChosen(Fused, Chosen):
+    """The same in cgroups that the container runtime chose."""
+
+    keepers = FusedChoosing
+
+
+def moments(kind: str, of: type[Fused]) -> int:
+    bench = stalled(kind, of)
     before = bench.fuse.met
     bench.goes_on(8)
     return bench.fuse.met - before
 
 
-def stalled(kind: str) -> Fused:
-    bench = Fused()
+def stalled(kind: str, of: type[Fused]) -> Fused:
+    bench = of()
     if kind == "limit":
         bench.stalls(bench.pod("hog"))
     elif kind == "reclaim":
@@ -126,11 +141,14 @@ def stalled(kind: str) -> Fused:
 
 
 @pytest.mark.parametrize("kind", ["limit", "reclaim", "raise", "end", "end for good"])
-def test_a_kill_at_any_moment_leaves_the_stall_to_the_next_agent(kind: str) -> None:
-    count = moments(kind)
+@pytest.mark.parametrize("of", [Fused, FusedChosen], ids=["planned", "chosen"])
+def test_a_kill_at_any_moment_leaves_the_stall_to_the_next_agent(
+    kind: str, of: type[Fused]
+) -> None:
+    count = moments(kind, of)
     assert count >= 2
     for moment in range(count):
-        bench = stalled(kind)
+        bench = stalled(kind, of)
         (path,) = bench.pushing
         planned = bench.high(path)
         bench.fuse.left = moment
@@ -139,7 +157,7 @@ def test_a_kill_at_any_moment_leaves_the_stall_to_the_next_agent(kind: str) -> N
         bench.fuse.left = None
         bench.begin()
         bench.turn()
-        if bench.ends == 0 or kind != "end for good":
+        if path in bench.kernel.groups and (bench.ends == 0 or kind != "end for good"):
             assert bench.high(path) == planned, f"moment {moment}: what was raised is given back"
         bench.goes_on(8)
         if kind.startswith("end"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from qoslet.agent.pods.teardown import stop
-from qoslet.agent.state.pod_worker import PodWorker, never_restarts
+from qoslet.agent.state.pod_worker import PodWorker, container_paths, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.pressure.guard_decision import REASON
@@ -35,7 +35,7 @@ class GuardActions:
 
     def raise_high(self, path: str, override: HighOverride, value: int, why: str) -> str:
         """Write another memory.high until it is restored. Returns the error, empty if none."""
-        error = self._write(path, value, why)
+        error = self._adopt(path, override.identity) or self._write(path, value, why)
         if error:
             return error
         times = override.raises if override.raised else override.raises + 1
@@ -54,7 +54,7 @@ class GuardActions:
         """Write the planned memory.high and remember the number of raises. Returns the error, empty
         if none."""
         override = self.overrides[path]
-        error = self._write(path, override.planned, why)
+        error = self._adopt(path, override.identity) or self._write(path, override.planned, why)
         if not error:
             self._context.executor.overrides.pop((path, HIGH), None)
             self._why.pop(path, None)
@@ -75,7 +75,7 @@ class GuardActions:
         if override is None or not override.raised:
             return
         for worker in self._context.workers.values():
-            if any(one.path == path for one in worker.cgroups):
+            if any(one.path == path for one in worker.placed_cgroups):
                 self._context.work_queue.add(worker.uid)
 
     def rows(self) -> Iterable[OverrideRow]:
@@ -85,6 +85,21 @@ class GuardActions:
             for path, override in sorted(self.overrides.items())
             if override.raised
         ]
+
+    def _adopt(self, path: str, identity: int) -> str:
+        """Write down that a cgroup which a runtime made where it chose holds a value of ours: each sync
+        keeps that file as planned from then on, the next agent's, too. Returns the error, empty if
+        none."""
+        context = self._context
+        if not any(path in worker.named_paths.values() for worker in context.workers.values()):
+            return ""
+        if context.executor.observer.identity(path) != identity:
+            return f"{path}: the cgroup is gone"
+        try:
+            context.executor.adopt({path: identity})
+        except (QosletError, OSError) as error:
+            return str(error)
+        return ""
 
     def _write(self, path: str, value: int, why: str) -> str:
         """Write memory.high through the driver and tell the executor to keep it. Returns the error,
@@ -116,8 +131,9 @@ class ContainerKills:
         """Restart or stop the container of a cgroup; of a pod's cgroup, the container that uses
         most. Returns the error, empty if none."""
         context = self._context
-        group = path if path in worker.container_cgroups.values() else self._largest(worker)
-        name = next((name for name, at in worker.container_cgroups.items() if at == group), "")
+        paths = container_paths(worker.placed_cgroups)
+        group = path if path in paths.values() else self._largest(paths.values())
+        name = next((name for name, at in paths.items() if at == group), "")
         message = f"container {name} stalled at memory.high: {why}"
         try:
             if worker.desired is not None and never_restarts(worker.desired.spec):
@@ -125,6 +141,8 @@ class ContainerKills:
                 worker.eviction_reason = (REASON, message)
                 stop(context, worker, min(worker.grace_seconds, KILL_GRACE_SECONDS))
                 return ""
+            if not name:
+                return f"{worker.key}: its runtime does not tell where its containers are"
             context.runtime.restart(worker.uid, name)
         except (QosletError, OSError) as error:
             return str(error)
@@ -153,14 +171,11 @@ class ContainerKills:
         """When the next container is overdue, in monotonic seconds."""
         return min((at for at, _ in self._asked.values()), default=None)
 
-    def _largest(self, worker: PodWorker) -> str:
-        """The cgroup of the pod's container that uses most memory."""
-        looks = (
-            self._context.executor.observer.read_cgroup(path)
-            for path in worker.container_cgroups.values()
-        )
+    def _largest(self, paths: Collection[str]) -> str:
+        """The cgroup of a pod's containers that uses most memory."""
+        looks = map(self._context.executor.observer.read_cgroup, paths)
         used = [(one.memory or 0, one.path) for one in looks if one is not None]
-        return max(used)[1] if used else next(iter(worker.container_cgroups.values()), "")
+        return max(used)[1] if used else next(iter(paths), "")
 
 
 def _pid(worker: PodWorker, container: str) -> int | None:

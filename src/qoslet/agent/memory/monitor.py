@@ -177,7 +177,7 @@ class MemoryMonitor:
                 worker.phase in (WorkerPhase.TERMINATED, WorkerPhase.CLEANING_UP)
                 or (worker.phase is WorkerPhase.TERMINATING and context.may_have_ended(worker.uid))
             )
-            for group in worker.cgroups
+            for group in worker.placed_cgroups
             if group.path is not None
         )
 

@@ -353,7 +353,7 @@ class Guard:
         """The planned memory.high of a cgroup; None if there is none or the cgroup is not below the
         root."""
         context = self._context
-        for group in context.plan.upper() if worker is None else worker.cgroups:
+        for group in context.plan.upper() if worker is None else worker.placed_cgroups:
             if group.path == path and context.executor.ownership.contains(path):
                 return bytes_of(group.settings, HIGH)
         return None

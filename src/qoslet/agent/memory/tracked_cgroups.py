@@ -50,8 +50,8 @@ class TrackedCgroups:
             )
             (self.guarded_pods.discard if guard in (None, "off") else self.guarded_pods.add)(uid)
             known = self._of_pod.get(uid)
-            groups = worker.cgroups if worker is not None else ()
-            if known is not None and known[0] is groups:
+            groups = worker.placed_cgroups if worker is not None else ()
+            if known is not None and known[0] == groups:
                 continue
             if known is not None:
                 self._drop(uid, change)
@@ -80,7 +80,7 @@ class TrackedCgroups:
 
     def _add(self, worker: PodWorker, change: TrackingChange) -> None:
         cgroups = _of_pod(worker)
-        self._of_pod[worker.uid] = (worker.cgroups, cgroups)
+        self._of_pod[worker.uid] = (worker.placed_cgroups, cgroups)
         for row in cgroups:
             self._groups[row.path] = row
         change.added += cgroups
@@ -124,7 +124,7 @@ class TrackedCgroups:
 def _of_pod(worker: PodWorker) -> list[TrackedCgroup]:
     """A pod's cgroups."""
     found = []
-    for group in worker.cgroups:
+    for group in worker.placed_cgroups:
         if group.path is None or group.level not in ("pod", "container"):
             continue
         asked = group.container.resources.requests if group.container is not None else None

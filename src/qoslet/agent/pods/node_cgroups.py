@@ -7,7 +7,7 @@ down (``core.reconcile.limit_shrink``); no pod waits for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -37,14 +37,8 @@ class NodeCgroups:
     """The one writer of the cgroups above the pods. ``missing`` are those that could not be
     created."""
 
-    def __init__(
-        self,
-        context: SyncContext,
-        *,
-        adopt: Callable[[Sequence[str]], None] = lambda paths: None,
-    ) -> None:
+    def __init__(self, context: SyncContext) -> None:
         self._context = context
-        self._allow_foreign_writes = adopt
         self._retries: dict[Key, _Retry] = {}
         self._follow_seconds = FOLLOW_USAGE_SECONDS
         self.missing: set[str] = set()
@@ -195,7 +189,6 @@ class NodeCgroups:
             before = None if seen is None else seen.values.get(step.file)
             sets.append(Set(step.path, step.file, before, step.value))
         executor.journal.record(sets)
-        self._allow_foreign_writes(others)
 
     def _in_backoff(self, step: Step, now: float) -> bool:
         """Whether a step waits for its next attempt."""

@@ -16,6 +16,7 @@ from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.resize import resize_phases
 from qoslet.core.reconcile.steps import Step
+from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.errors import QosletError
 
 START_SECONDS = 0.5
@@ -62,10 +63,11 @@ class PodStartup:
         free = [worker for worker in workers if not self._is_blocked(worker, blocked)]
         if not free:
             return []
-        diff = context.executor.diff(
-            context.node, [one for worker in free for one in worker.existing_cgroups]
-        )
-        owners = {one.path: worker.uid for worker in free for one in worker.cgroups if one.path}
+        groups = [one for worker in free for one in self._existing(worker)]
+        diff = context.executor.diff(context.node, groups)
+        owners = {
+            one.path: worker.uid for worker in free for one in worker.placed_cgroups if one.path
+        }
         ready = [worker for worker in free if not self._is_obstructed(worker, diff)]
         names = {worker.uid for worker in ready}
 
@@ -76,6 +78,14 @@ class PodStartup:
         batch = context.executor.perform(steps, owner_of)
         self._log(diff, batch)
         return [worker for worker in ready if self._finish(worker, batch, diff, owners)]
+
+    def _existing(self, worker: PodWorker) -> Sequence[Cgroup]:
+        """A pod's cgroups but for those that its runtime creates and has not created yet, or created
+        where it chose and nothing of ours is in."""
+        return (
+            *worker.existing_cgroups,
+            *self._context.executor.runtime_cgroups.among(worker.placed_cgroups),
+        )
 
     def maintain(self, workers: Sequence[PodWorker]) -> None:
         """Write what differs in the cgroups of these pods, which terminate; nothing is created."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.state.cgroup_changes import CgroupChanges
 from qoslet.agent.state.ownership import Ownership
+from qoslet.agent.state.runtime_cgroups import RuntimeCgroups
 from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -98,7 +99,8 @@ def no_owner(step: Step) -> str:
 
 class CgroupExecutor:
     """The only place of the agent that observes cgroups and performs steps. ``clock`` gives
-    monotonic seconds; ``overrides`` are values that count instead of the planned ones."""
+    monotonic seconds; ``overrides`` are values that count instead of the planned ones; ``allow`` lets
+    the driver write in cgroups of others."""
 
     def __init__(
         self,
@@ -109,18 +111,21 @@ class CgroupExecutor:
         *,
         journal: Journal | None = None,
         shrink: Shrink = "converge",
+        allow: Callable[[Collection[str]], None] = lambda paths: None,
     ) -> None:
         self.ownership = ownership
         self.root = ownership.root
         self.driver = driver
         self.observer = observer
         self.journal: Journal = journal or MemoryJournal()
+        self.runtime_cgroups = RuntimeCgroups(self.root, self.journal)
         self.meters: Meters = {}
         self.notes: list[str] = []
         self.overrides: dict[Key, str] = {}
         self.followed: Callable[[Outcome], None] | None = None
         """Told of each step that was tried."""
         self._clock = clock
+        self._allow = allow
         self._shrink = shrink
         self._observed: Observed | None = None
         self._changed: set[str] = set()
@@ -242,7 +247,9 @@ class CgroupExecutor:
         )
         observed = Observed(self._clock(), seen)
         rows = [
-            row for row in compare(Plan(node, (), wanted, ()), observed) if row.verdict != "surplus"
+            row
+            for row in compare(Plan(node, (), wanted, ()), observed)
+            if row.verdict != "surplus" and self.runtime_cgroups.is_ours(row, seen)
         ]
         self.notes += self._unsettled.changed(rows, self.journal.ledger, seen)
         return self.order(rows, observed, foreign=frozenset(foreign))
@@ -304,15 +311,11 @@ class CgroupExecutor:
         return give_back(self.journal.ledger, cgroups, planned, node.hierarchy, page)
 
     def adopt(self, identities: Mapping[str, int]) -> None:
-        """Write down that files of these cgroups of others are about to be written."""
+        """Write down that files of these cgroups of others are about to be written, and let the driver."""
         known = self.journal.ledger.adopted
-        self.journal.record(
-            [
-                Adopted(path, inode)
-                for path, inode in sorted(identities.items())
-                if known.get(path) != inode
-            ]
-        )
+        new = [Adopted(*one) for one in sorted(identities.items()) if known.get(one[0]) != one[1]]
+        self.journal.record(new)
+        self._allow(identities)
 
     def perform(
         self,

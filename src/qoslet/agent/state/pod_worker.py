@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.agent.ports import DesiredPod
 from qoslet.agent.state.pod_phases import WorkerPhase, enter
@@ -95,6 +96,31 @@ class PodWorker(Struct):
             one
             for one in self.cgroups
             if not one.by_runtime or (one.container is not None and one.container.name in begun)
+        )
+
+    @property
+    def named_paths(self) -> dict[str, str]:
+        """Where the runtime says that containers are whose cgroups it chooses, by name. A path that is not
+        directly below the pod's cgroup, or another container's, is not followed."""
+        chosen = {one.container.name for one in self.cgroups if one.container and one.path is None}
+        found: dict[str, str] = {}
+        for state in self.container_states if chosen else ():
+            inside = state.cgroup.rpartition("/")[0] in self.top_cgroups
+            if inside and state.name in chosen and state.cgroup not in found.values():
+                found[state.name] = state.cgroup
+        return found
+
+    @property
+    def placed_cgroups(self) -> tuple[Cgroup, ...]:
+        """Its cgroups, those that the runtime chooses with their paths as far as it tells them."""
+        named = self.named_paths
+        if not named:
+            return self.cgroups
+        return tuple(
+            replace(one, path=named[one.container.name])
+            if one.path is None and one.container is not None and one.container.name in named
+            else one
+            for one in self.cgroups
         )
 
     @property

@@ -78,21 +78,10 @@ def joined(
         unplaced = place_logs(folder, logs)
         if unplaced:
             tree.notes.append(unplaced)
-        tree.notes += _unguarded(config, tree, chosen)
         runtime = made.runtime = _taken_up(tree, folder, source, chosen)
         yield _host_run(config, source, made, runtime, (signals, machine), chosen)
     finally:
         made.leave()
-
-
-def _unguarded(config: Config, tree: OwnedTree, chosen: CriChoice | None) -> list[str]:
-    """A note where the guard does not follow all that has a memory.high: it follows cgroups of the plan."""
-    if chosen is None or config.guard == "off" or tree.place.hierarchy == "v1":
-        return []
-    what = f"the guard does not see the cgroups that {chosen.name} makes: a container that stalls at its own memory.high"
-    return [
-        f"{what} is not helped (set qoslet.dev/memory-high: max on its pod, or use --with runc or crun)"
-    ]
 
 
 class _Started:
