@@ -163,7 +163,7 @@ def test_v2_a_container_that_stalls_at_its_memory_high_gets_on(each: Cri) -> Non
     """And what was raised for it comes back, though the agent is killed."""
     if not each.v2:
         pytest.skip("memory.high needs cgroup v2; make test-vm has it")
-    fills = f"dd if=/dev/zero of=/dev/null bs=90M count=1; echo filled; {SLEEPS}"
+    fills = f"dd if=/dev/zero of=/dev/null bs=90M count=1 2>/dev/null; echo filled; {SLEEPS}"
     asked = amounts("100m", "16Mi", memory_limit="96Mi")
     each.put(pod("hog", container("app", fills, resources=asked)))
     words = ["--memory-qos", "1.22", "--guard", "act"]
