@@ -255,15 +255,17 @@ def test_a_keeper_that_cannot_start_says_why(tmp_path: Path) -> None:
 def test_an_agent_is_told_when_an_earlier_one_was_told_a_note(bench: Bench) -> None:
     def note_of(client: KeeperRuntime) -> str:
         deadline = time.monotonic() + PATIENCE
-        while not (found := [one for one in client.notes if "no-such" in one]):
+        while not (found := [one for one in client.notes if "unusable record" in one]):
             client.poll()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         return found[0]
 
+    place = bench.folder / "keeper" / "u9"
+    place.mkdir(mode=0o700, parents=True)
+    (place / "pod.json").write_text("{}")
     first = bench.client()
-    spec = pod("u1", ("app", "true"))
-    bench.begin(first, replace(spec, launches=(replace(spec.launches[0], cwd="/no-such"),)))
+    bench.begin(first, pod("u1", ("app", "sleep 60")))
     assert "before this agent began" not in note_of(first)
     second = bench.client()
     assert note_of(second).startswith(f"{note_of(first)} (at 2")

@@ -356,10 +356,11 @@ class ProcessRuntime:
         life, now = pod.lives[name], self._clock()
         if error.temporary:
             pod.withdraw(name, error.reason, now)
-        else:
-            pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
-            pod.record_end(name)
-        self.note(f"{pod.spec.key}/{name}: {error.reason}")
+            self.note(f"{pod.spec.key}/{name}: {error.reason}")
+            return
+        # the container's state says it: a note would say it once more
+        pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
+        pod.record_end(name)
 
     def _carry_on(self, pod: ProcessPod, name: str, one: ContainerProcess) -> None:
         """Go on with a start that is under way, or a group that is not empty yet."""
