@@ -352,15 +352,15 @@ class ProcessRuntime:
         self._watch.add(uid, name, one)
 
     def _failed(self, pod: ProcessPod, name: str, error: StartFailed) -> None:
-        """No process came to be."""
+        """No process came to be. A note would say what the container's state says, but for a start that
+        is tried again."""
         life, now = pod.lives[name], self._clock()
         if error.temporary:
             pod.withdraw(name, error.reason, now)
             self.note(f"{pod.spec.key}/{name}: {error.reason}")
-            return
-        # the container's state says it: a note would say it once more
-        pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
-        pod.record_end(name)
+        else:
+            pod.lives[name] = failed_to_start(life, error.code, error.reason, now, self._backoff)
+            pod.record_end(name)
 
     def _carry_on(self, pod: ProcessPod, name: str, one: ContainerProcess) -> None:
         """Go on with a start that is under way, or a group that is not empty yet."""
