@@ -38,6 +38,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.resync_timer import ResyncTimer
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.problem import Problem, plural
+from qoslet.core.status.pod_events import unknown_pods
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import PodRow, RuntimePod
@@ -91,6 +92,7 @@ class Reconciler:
         self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine, usage)
         self._cycle = 0
         self._runtime_error = ""
+        self._unknown: list[str] = []
         self._states: dict[int, ContainerState] = {}
         self._polled: Sequence[ContainerState] | None = None
         self._resync = ResyncTimer(config)
@@ -187,6 +189,8 @@ class Reconciler:
             ):
                 context.set_container_states(worker, tuple(states))
                 self._containers_changed(worker, runtime_pod)
+        context.log.notes += unknown_pods(self._unknown)
+        self._unknown.clear()
 
     def _runtime_failed(self, error: str) -> None:
         """The runtime cannot be asked, or can be: told when that changes."""
@@ -208,7 +212,7 @@ class Reconciler:
         if runtime_pod is None and worker.desired is None:
             worker.kept_manifest = None
         elif runtime_pod is None:
-            context.log.notes.append(f"{worker.key}: the runtime no longer knows it; restarting it")
+            self._unknown.append(worker.key)
             context.start_pending(worker)
         elif not runtime_pod.ended or worker.unwanted:
             return

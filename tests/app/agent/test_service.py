@@ -59,6 +59,31 @@ def test_the_log_says_what_happened_and_no_more() -> None:
     ]
 
 
+@pytest.mark.parametrize(("form", "verbose"), [("text", False), ("text", True), ("json", False)])
+def test_exits_that_nobody_saw_are_one_line(form: LogFormat, verbose: bool) -> None:
+    found = [
+        PodEvent("ContainerExited", f"d/p{number}", "exited", "warning", "app", unseen=True)
+        for number in range(5)
+    ]
+    failed = PodEvent("ContainerExited", "d/never", "exited for good", "warning", container="app")
+    out = io.StringIO()
+    surface = Service(
+        *(Log(out, form, clock=lambda: 0.0), Notifier({}), Questions()),
+        *(lambda: SNAPSHOT, lambda: SNAPSHOT),
+        verbose=verbose,
+    )
+    surface.synced(replace(turn(1), events=(*found, failed)))
+    lines = out.getvalue().splitlines()
+    if verbose or form == "json":
+        assert sum("d/p" in line for line in lines) == 5
+    else:
+        text = "5 containers exited before this agent began and run again, their exit codes are unknown"
+        named = "d/p0/app, d/p1/app, d/p2/app, ..."
+        assert lines[0] == f"1970-01-01T00:00:00.000Z warning: {text}: {named}"
+        assert sum("d/p" in line for line in lines) == 1
+    assert any("d/never" in line for line in lines)
+
+
 def test_problems_are_said_when_they_come_up() -> None:
     out = io.StringIO()
     row = Problem("error", "bad.yaml", "is no YAML", "mend it")

@@ -11,6 +11,8 @@ from qoslet.core.status.pod_events import (
     adopted_events,
     container_events,
     pod_events,
+    unknown_pods,
+    unseen_exits,
 )
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import UNKNOWN_REASON
@@ -248,3 +250,26 @@ def test_of_an_adopted_container_only_what_is_amiss_is_told(
     found: ContainerState, lines: list[str]
 ) -> None:
     assert [event.line for event in adopted_events("d/a", found, now=13.0)] == lines
+
+
+def test_exits_that_nobody_saw_of_many_containers_are_one_line() -> None:
+    again = replace(AGAIN, exit_code=137, end_reason=UNKNOWN_REASON)
+    found = [event for pod in "abcde" for event in adopted_events(f"d/{pod}", again, now=13.0)]
+    assert unseen_exits(found) == (
+        "5 containers exited before this agent began and run again, their exit codes are unknown: "
+        "d/a/app, d/b/app, d/c/app, ..."
+    )
+    assert unseen_exits(found[:2]) == ""
+    known = adopted_events("d/z", AGAIN, now=13.0)
+    ended = adopted_events("d/y", replace(again, running=False, restarts=0), now=13.0)
+    assert known
+    assert ended
+    assert unseen_exits([*known, *known, *ended, *ended]) == ""
+
+
+def test_pods_that_the_runtime_lost_are_one_line() -> None:
+    assert unknown_pods([]) == []
+    assert unknown_pods(["d/a"]) == ["d/a: the runtime no longer knows it; restarting it"]
+    assert unknown_pods(["d/a", "d/b", "d/c", "d/d"]) == [
+        "the runtime no longer knows 4 pods; restarting them: d/a, d/b, d/c, ..."
+    ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from qoslet.agent.snapshots import pods_meanwhile
 from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
 from qoslet.core.api.schema import encode_json
+from qoslet.core.status.pod_events import unseen_exits
 from qoslet.host.linux.output import OutputWriter
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.timestamps import moment
@@ -47,6 +48,11 @@ class Log:
         self._form = form
         self._clock = clock
 
+    @property
+    def for_programs(self) -> bool:
+        """Whether programs read it, which want each event."""
+        return self._form == "json"
+
     def line(self, severity: Severity, message: str, **fields: object) -> None:
         """Write it; there is nobody to tell where that fails."""
         with suppress(OSError, ValueError):
@@ -78,7 +84,10 @@ class Service:
         metrics: Callable[[], Snapshot],
         problems: Callable[[], tuple[Problem, ...]] = tuple,
         notes: Callable[[], Sequence[str]] = tuple,
+        *,
+        verbose: bool = False,
     ) -> None:
+        self._verbose = verbose
         self._problems = problems
         self._notes = notes
         self._noted: frozenset[str] = frozenset()
@@ -94,8 +103,9 @@ class Service:
         self._ready = False
 
     def synced(self, turn: SyncResult) -> None:
-        """Each event, and one sentence where something was done or other containers run; the
-        watchdog is fed, who asked is answered. A failure that repeats itself is told once."""
+        """Each event, exits that nobody saw in one line, and one sentence where something was done or
+        other containers run; the watchdog is fed, who asked is answered. A failure that repeats itself
+        is told once."""
         self._questions.answer(self._look, self._metrics)
         self._notifier.alive()
         if not self._ready:
@@ -103,8 +113,12 @@ class Service:
             self._notifier.ready(turn.summary)
         self._notifier.status(turn.summary)
         self._log_new_problems()
+        unseen = "" if self._verbose or self._log.for_programs else unseen_exits(turn.events)
+        if unseen:
+            self._log.line("warning", unseen, cycle=turn.cycle)
         for event in turn.events:
-            self._log.line(event.severity, event.line, cycle=turn.cycle, **event.fields)
+            if not (unseen and event.unseen):
+                self._log.line(event.severity, event.line, cycle=turn.cycle, **event.fields)
         self.tell_notes()
         others, self._containers = turn.containers != self._containers, turn.containers
         if turn.quiet and turn.cycle > 1:
@@ -290,6 +304,7 @@ def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Itera
             reconciler.metrics_snapshot,
             lambda: reconciler.problems,
             parts.notes,
+            verbose=verbose,
         )
         if verbose:
             follow_steps(parts, service.step)

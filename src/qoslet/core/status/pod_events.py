@@ -8,6 +8,7 @@ back-off.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -44,6 +45,8 @@ EventName = Literal[
 
 LATELY = 600.0
 """Seconds for which the restart of a container is news for the next agent."""
+NAMED = 3
+"""Pods or containers that a line about many names."""
 
 
 class PodEvent(Struct, frozen=True):
@@ -60,6 +63,8 @@ class PodEvent(Struct, frozen=True):
     reason: str = ""
     restarts: int = 0
     restart_seconds: float | None = None
+    unseen: bool = False
+    """A container ended before this agent began, nobody knows how, and runs again."""
 
     @property
     def line(self) -> str:
@@ -174,7 +179,30 @@ def adopted_events(pod: str, state: ContainerState, now: float) -> list[PodEvent
     else:
         return []
     ended = _exit(pod, None, replace(state, backoff=0.0), stopping=False)
-    return [replace(ended, text=f"{ended.text} ({before_agent(state.finished_at)})"), *more]
+    text = f"{ended.text} ({before_agent(state.finished_at)})"
+    unseen = state.running and ended.reason == UNKNOWN_REASON
+    return [replace(ended, text=text, unseen=unseen), *more]
+
+
+def unseen_exits(events: Sequence[PodEvent]) -> str:
+    """One line for the containers that ended unseen, as all do in a soft-reboot; empty where at most
+    one did."""
+    places = [f"{event.pod}/{event.container}" for event in events if event.unseen]
+    if len(places) < 2:
+        return ""
+    text = f"{len(places)} containers exited before this agent began and run again, their exit codes are unknown"
+    return f"{text}: {_first_of(places)}"
+
+
+def unknown_pods(pods: Sequence[str]) -> list[str]:
+    """The line for pods that the runtime lost, as it loses all of them in a soft-reboot."""
+    if len(pods) < 2:
+        return [f"{pod}: the runtime no longer knows it; restarting it" for pod in pods]
+    return [f"the runtime no longer knows {len(pods)} pods; restarting them: {_first_of(pods)}"]
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
 
 
 def before_agent(at: float | None) -> str:
