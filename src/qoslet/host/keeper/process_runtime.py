@@ -352,8 +352,7 @@ class ProcessRuntime:
         self._watch.add(uid, name, one)
 
     def _failed(self, pod: ProcessPod, name: str, error: StartFailed) -> None:
-        """No process came to be. A note would say what the container's state says, but for a start that
-        is tried again."""
+        """No process came to be. Only a start that is tried again is noted: the state tells others."""
         life, now = pod.lives[name], self._clock()
         if error.temporary:
             pod.withdraw(name, error.reason, now)
