@@ -78,10 +78,10 @@ def pod_states(root: str) -> dict[str, Any]:
     from msgspec import DecodeError, json
 
     from qoslet.host.questions.http_client import BusyAgent, ask
-    from qoslet.host.state.folder import AGENT_SOCKET, state_folder
+    from qoslet.host.state.folder import AGENT_SOCKET, LOCK, state_folder
 
     try:
-        folder = state_folder(root, AGENT_SOCKET)
+        folder = state_folder(root, AGENT_SOCKET, LOCK)
         document = json.decode(ask(folder, "/v1/pods"), type=dict[str, Any])
     except BusyAgent:
         raise

@@ -9,6 +9,7 @@ from msgspec import Struct
 from qoslet.core.status.series import MetricsOptions
 
 if TYPE_CHECKING:
+    from qoslet.app.agent.service import LogFormat
     from qoslet.core.node.flags import Flags
     from qoslet.core.pressure.guard_mode import Mode
     from qoslet.core.reconcile.limit_shrink import Shrink
@@ -57,6 +58,8 @@ class RunOptions(Struct, kw_only=True):
     metrics_address: str | None = None
     """Where ``/metrics`` is served over TCP, too."""
     metrics: MetricsOptions = MetricsOptions()
+    log_format: LogFormat = "text"
+    """How a service logs."""
 
     @property
     def by_oci(self) -> bool:

@@ -11,20 +11,27 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.app.waiting import say_waiting
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller
 from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root, is_at_or_below, is_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.journal import CONTROL, GUESTS, Adopted, JournalState, Set
+from qoslet.core.reconcile.journal import CONTROL, GUESTS, Adopted, Header, JournalState, Set
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root, probe_delegation
 from qoslet.host.cgroupfs.layout import unified
 from qoslet.host.cgroupfs.mounted import required_mounts
 from qoslet.host.linux.openat import parent
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
-from qoslet.host.state.resume import damaged_journals, open_journal, read_journal, verb_of
+from qoslet.host.state.resume import (
+    damaged_journals,
+    lock_root,
+    read_journal,
+    take_up,
+    verb_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from qoslet.core.cgroup.names import Kind
     from qoslet.core.node.node import Hierarchy
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from qoslet.host.cgroupfs.observe.fast_observer import FastObserver
     from qoslet.host.cgroupfs.observe.observer import CgroupObserver
     from qoslet.host.state.journal_file import JournalFile
+    from qoslet.host.systemd.bus import Bus
 
 
 class TreeLocation(Struct, frozen=True):
@@ -278,32 +286,31 @@ def _written(folder: str) -> float:
 
 
 @contextmanager
-def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Iterator[OwnedTree]:
+def tree(
+    place: TreeLocation,
+    *,
+    write: bool,
+    verb: str | None = "apply",
+    attend: Callable[[Bus], None] = say_waiting,
+) -> Iterator[OwnedTree]:
     """The tree at a root, ours alone while it lasts if it is to be written. ``verb`` is what the
-    tree is of; None takes up any.
+    tree is of; None takes up any. ``attend`` is given systemd's bus before it is asked anything.
 
     Raises CannotDo where it is to be written and groups cannot be made, another process has it,
     or somebody else made it.
     """
     user = os.geteuid()
-    driver, reached = _driver(place, user, write)
-    made = OwnedTree(place, reached, driver)
     state = state_directory(os.environ, user, write=write)
+    lock, driver, reached = _begun(place, state, write, verb, attend)
+    made = OwnedTree(place, reached, driver)
     recorded = partial(_recorded, driver, f"{state}/{escaped(place.root)}")
     try:
-        if write:
-            made.journal = open_journal(
-                place.root,
-                driver,
-                state=state,
-                given=reached.given,
-                driver=place.driver,
-                verb=verb,
-                recorded=recorded,
-            )
-            made.notes += made.journal.notes
-            made.ledger, made.verb = made.journal.ledger, made.journal.verb
-            driver.journal = made.journal
+        if lock is not None:
+            made.journal = journal = lock[0]
+            take_up(journal, driver, lock[1], given=reached.given, recorded=recorded)
+            made.notes += journal.notes
+            made.ledger, made.verb = journal.ledger, journal.verb
+            driver.journal = journal
         else:
             made.ledger, header = read_journal(
                 place.root,
@@ -329,6 +336,22 @@ def tree(place: TreeLocation, *, write: bool, verb: str | None = "apply") -> Ite
         made.close()
 
 
+def _begun(
+    place: TreeLocation, state: str, write: bool, verb: str | None, attend: Callable[[Bus], None]
+) -> tuple[tuple[JournalFile, Header] | None, Cgroupfs, Delegation]:
+    """The root's lock, if it is to be written, and its driver. systemd may be waited for: nobody else
+    begins with the root meanwhile."""
+    lock = None
+    if write:
+        lock = lock_root(place.root, place.hierarchy, state=state, driver=place.driver, verb=verb)
+    try:
+        return lock, *_driver(place, os.geteuid(), write, attend)
+    except BaseException:
+        if lock is not None:
+            lock[0].close(gone=False)
+        raise
+
+
 def _recorded(driver: Cgroupfs, folder: str) -> list[str]:
     """The groups that the pods' records of this boot name, as far as they hold what is recorded."""
     from qoslet.app.recorded import recorded_cgroups
@@ -336,14 +359,18 @@ def _recorded(driver: Cgroupfs, folder: str) -> list[str]:
     return recorded_cgroups(folder, driver.members)
 
 
-def _driver(place: TreeLocation, user: int, write: bool) -> tuple[Cgroupfs, Delegation]:
+def _driver(
+    place: TreeLocation, user: int, write: bool, attend: Callable[[Bus], None]
+) -> tuple[Cgroupfs, Delegation]:
     """The driver, with what groups below the root can get."""
     from qoslet.host.cgroupfs.driver import Cgroupfs
 
     if place.driver == "systemd":
         from qoslet.host.systemd.select_driver import systemd_driver
 
-        systemd = systemd_driver(place.hierarchy, place.mounts, place.root, files=[CONTROL])
+        systemd = systemd_driver(
+            place.hierarchy, place.mounts, place.root, files=[CONTROL], attend=attend
+        )
         if (v2 := unified(systemd.layout)) is not None:
             point = v2.tree.point
             return systemd, Delegation({"unified": point}, missing_below(point))

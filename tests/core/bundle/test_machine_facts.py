@@ -24,7 +24,7 @@ MACHINE = Machine(
     probed=PROBED, layout="v2", options=("nsdelegate",), own_cgroup={"": "/zqslice/x"},
     controllers=(Controller("cpu", "/zq/cgroup", "v2", True, True), Controller("memory", "/zq/cgroup", "v2", True, True)),
     capabilities=frozenset(("CAP_SYS_RESOURCE",)), programs=(NodeProgram("kubelet", "kubelet", 7),),
-    oci_programs=(OciProgram("runc", "1.2.3"),), agents=("/zqroot",), left_roots=("/zqleft",), kubelet_trees=("/kubepods.slice",), files=frozenset(("memory.peak",)),
+    oci_programs=(OciProgram("runc", "1.2.3"),), agents=("/zqroot",), left_roots=("/zqleft",), silent_roots=("/zqsilent",), kubelet_trees=("/kubepods.slice",), files=frozenset(("memory.peak",)),
 )  # fmt: skip
 
 

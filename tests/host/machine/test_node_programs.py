@@ -16,6 +16,7 @@ from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.machine import Machine, NodeProgram, OciProgram
 from qoslet.host.machine.node_programs import device_bpf, oci_programs
 from qoslet.host.state.agents import where_else
+from qoslet.host.state.resume import lock_root
 from tests.host.machine.test_doctor_facts import V2, machine
 
 BUSY = {
@@ -88,6 +89,19 @@ def test_agents_are_listed_by_their_sockets(tmp_path: Path) -> None:
             (said,) = rows(machine(tmp_path, V2))["qoslet agents"]
     assert said.value == "--cgroup-root /mine/deep; beside a kubelet at /own/kubepods"
     assert said.remedy == "what it does: qoslet agent --status"
+
+
+def test_an_agent_that_starts_is_listed(tmp_path: Path) -> None:
+    state = tmp_path / "run" / "qoslet"
+    state.mkdir(parents=True)
+    journal, _ = lock_root("/early", "v2", state=str(state), verb="run")
+    (state / "early" / "cri" / "u").mkdir(parents=True)
+    try:
+        said = rows(machine(tmp_path, V2))
+    finally:
+        journal.close(gone=False)
+    assert said["qoslet agents"][0].value == "starting or ending at /early"
+    assert "qoslet pods" not in said
 
 
 def test_pods_that_an_agent_left_are_said(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_the_next_agent_starts_on_a_full_file_system(
     monkeypatch.setattr(os, "posix_fallocate", full.fail)
     with claimed(state, Groups(qoslet=4)) as journal:
         journal.record([CreateIntent("/qoslet")])
-        assert (folder / "lock").read_text() == f"{os.getpid()}\n"
+        assert (folder / "lock").read_text() == f"{os.getpid()} run\n"
 
 
 def test_the_next_agent_takes_the_reserve_as_it_is(state: str) -> None:
@@ -178,7 +178,7 @@ def test_a_lock_names_no_one_but_its_owner(
     lock = Path(state, escaped(ROOT), "lock")
     lock.write_text(before)
     with claimed(state, Groups(qoslet=4)):
-        assert lock.read_text() == f"{os.getpid()}\n"
+        assert lock.read_text() == f"{os.getpid()} run\n"
     left(state, Created("/qoslet", 4))
     lock.write_text(before)
     monkeypatch.setattr(os, "pwrite", FullDisk(lock.parent, errno.ENOSPC).fail)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from qoslet.app.runtimes.cri_run import CriChoice
     from qoslet.app.tree import OwnedTree
     from qoslet.core.resources.cgroup_tree import Cgroup
+    from qoslet.host.systemd.bus import Bus
 
 SERVICE_RESYNC = 10.0
 """Seconds between two looks at everything where nobody watches."""
@@ -223,7 +224,8 @@ def _real(
     machine = MachineUtilization()
     if node.driver == "cgroupfs" and not options.dry_run:
         _need_rights([*place.mounts.values()], config.root)
-    with owned_tree.tree(place, write=not options.dry_run, verb="run") as tree:
+    attend = partial(_attend_start, options, signals)
+    with owned_tree.tree(place, write=not options.dry_run, verb="run", attend=attend) as tree:
         _need_reserved(tree, reserved_cgroups(source, config.root))
         title = title_of(config, node, machine.cores)
         if options.dry_run:
@@ -246,6 +248,18 @@ def _real(
                 made.mends.append(real.mend)
                 made.clock.longest = CHECK_SECONDS
                 yield made
+
+
+def _attend_start(options: RunOptions, signals: Signals, bus: Bus) -> None:
+    """A start that waits for systemd says so as the run logs, and a signal ends it."""
+    from qoslet.app.agent.service import Log
+    from qoslet.app.waiting import say_waiting
+
+    if options.keep:
+        say_waiting(bus, partial(Log(sys.stderr, options.log_format).line, "warning"))
+    else:
+        say_waiting(bus)
+    bus.interrupts = signals.requested
 
 
 @contextmanager

@@ -87,6 +87,7 @@ def options_of(args: argparse.Namespace) -> RunOptions:
         storage=args.storage,
         metrics_address=args.metrics_address,
         metrics=metrics_options(args),
+        log_format=args.log_format,
     )
     _check(options)
     return options

@@ -65,6 +65,7 @@ def _redacted(machine: Machine, names: Pseudonyms) -> Machine:
         kubelet_trees=_each(machine.kubelet_trees, path),
         agents=None if machine.agents is None else _each(machine.agents, path),
         left_roots=_each(machine.left_roots, path),
+        silent_roots=_each(machine.silent_roots, path),
     )
 
 

@@ -86,6 +86,8 @@ class Machine(Struct, frozen=True):
     """The cgroup roots of root's agents."""
     left_roots: tuple[str, ...] = ()
     """The cgroup roots with pods that no agent of root's has now."""
+    silent_roots: tuple[str, ...] = ()
+    """The cgroup roots of root's agents that start or end, and answer nobody."""
     bfq: tuple[str, ...] | None = None
     """Block devices with the BFQ scheduler."""
     device_bpf: bool | None = None

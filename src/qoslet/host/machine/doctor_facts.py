@@ -19,7 +19,7 @@ from qoslet.host.machine.node_programs import (
 )
 from qoslet.host.machine.probe import MountPoint, mounts, probe
 from qoslet.host.machine.runc_fix import RuncFix, runc_fix
-from qoslet.host.state.agents import left_roots
+from qoslet.host.state.agents import left_roots, silent_roots
 from qoslet.host.state.folder import STATE
 
 CAPABILITIES = {
@@ -165,6 +165,7 @@ def look(root: str = "") -> Machine:
         else None,
         agents=agent_roots(root),
         left_roots=tuple(left_roots(root + STATE)),
+        silent_roots=tuple(silent_roots(root + STATE)),
         bfq=bfq_devices(root),
         device_bpf=device_bpf(root, probed.kernel or "") if layout == "v2" else None,
         cgroup_namespaces=os.path.exists(f"{root}/proc/self/ns/cgroup")

@@ -11,6 +11,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.peer import peer_of
 from qoslet.host.linux.procfs import process_state
+from qoslet.host.state.agents import agent_of
 from qoslet.host.state.folder import AGENT_SOCKET
 
 REQUEST_SECONDS = 5.0
@@ -42,6 +43,9 @@ def ask(folder: str, path: str, seconds: float = 2 * REQUEST_SECONDS) -> bytes:
         answer = connection.getresponse()
         body = answer.read(LARGEST_ANSWER)
     except (FileNotFoundError, ConnectionRefusedError) as error:
+        if pid := agent_of(folder):
+            message = f"the agent is starting or ending (process {pid})"
+            raise BusyAgent(message, where=where, hint="look at its log") from error
         raise CannotDo(
             "no agent is running", where=where, hint="start it with: qoslet run DIR --keep"
         ) from error

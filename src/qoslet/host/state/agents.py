@@ -6,10 +6,19 @@ import os
 import socket
 
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
+from qoslet.core.reconcile.journal import AGENT
 from qoslet.errors import CannotDo
 from qoslet.host.linux.descriptors import owned
-from qoslet.host.linux.procfs import listed
-from qoslet.host.state.folder import AGENT_SOCKET, CRI, KEEPER, STATE, state_directory, unescaped
+from qoslet.host.linux.procfs import listed, text
+from qoslet.host.state.folder import (
+    AGENT_SOCKET,
+    CRI,
+    KEEPER,
+    LOCK,
+    STATE,
+    state_directory,
+    unescaped,
+)
 
 
 def running_roots(state: str) -> list[str]:
@@ -21,7 +30,36 @@ def running_roots(state: str) -> list[str]:
 def left_roots(state: str) -> list[str]:
     """The cgroup roots with pods that no agent has now: an agent left them, or was killed."""
     kept = [name for name in listed(state) if any(map(listed, _records(f"{state}/{name}")))]
-    return [unescaped(name) for name in kept if not _listens(f"{state}/{name}")]
+    return [unescaped(name) for name in kept if not _has_agent(f"{state}/{name}")]
+
+
+def silent_roots(state: str) -> list[str]:
+    """The cgroup roots whose agents start or end: they have the root and do not listen."""
+    having = [name for name in listed(state) if agent_of(f"{state}/{name}")]
+    return [unescaped(name) for name in having if not _listens(f"{state}/{name}")]
+
+
+def agent_of(folder: str) -> int:
+    """The agent that has the root of a state folder, whether it listens or not: its process; 0
+    without one."""
+    lock = f"{os.path.realpath(folder)}/{LOCK}"
+    pid, _, verb = (text(lock) or "").strip().partition(" ")
+    if verb not in ("run", AGENT) or not pid.isdecimal():
+        return 0
+    opened = f"/proc/{pid}/fd"
+    for number in listed(opened):
+        try:
+            # the number of a process that has ended may be another's now
+            if os.readlink(f"{opened}/{number}") == lock:
+                return int(pid)
+        except OSError:
+            continue
+    return 0
+
+
+def _has_agent(folder: str) -> bool:
+    """Whether an agent has the root of a state folder."""
+    return _listens(folder) or bool(agent_of(folder))
 
 
 def _records(folder: str) -> tuple[str, str]:

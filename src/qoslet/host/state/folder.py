@@ -116,11 +116,14 @@ def units_folder(root: str, state: str) -> str:
         return ""
 
 
-def state_folder(root: str, sign: str = JOURNAL) -> str:
+def state_folder(root: str, *signs: str) -> str:
     """The state folder of the cgroup root that a user names, whichever driver made its tree: the
-    one that has ``sign``. Raises ``CannotDo`` where this user can have none."""
+    one that has the first of ``signs`` (by default a journal) that either has. Raises ``CannotDo``
+    where this user can have none."""
     state = state_directory(os.environ, os.geteuid())
-    units = units_folder(root, state)
-    if units and os.path.exists(f"{units}/{sign}"):
-        return units
-    return f"{state}/{escaped(root)}"
+    units, plain = units_folder(root, state), f"{state}/{escaped(root)}"
+    for sign in signs or (JOURNAL,):
+        for folder in filter(None, (units, plain)):
+            if os.path.exists(f"{folder}/{sign}"):
+                return folder
+    return plain

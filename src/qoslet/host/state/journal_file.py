@@ -296,7 +296,7 @@ def locked(
     Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
     directory cannot be trusted.
     """
-    folder, lock = enter(root, state, releasing=releasing)
+    folder, lock = enter(root, state, verb, releasing=releasing)
     header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
     return JournalFile(folder, lock, header, root, f"{state}/{escaped(root)}"), header
 

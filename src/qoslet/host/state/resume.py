@@ -102,23 +102,46 @@ def open_journal(
     Its file is written with the first entry. Raises ``CannotDo`` where another process has it,
     and where a tree stands there that no journal of ours names. A journal of another boot or hierarchy is put aside.
     """
-    journal, header = locked(
-        root,
-        tree.hierarchy,
-        state=state,
-        boot=boot,
-        verb=verb or verb_of(root, state),
-        driver=driver,
-        releasing=verb is None,
+    journal, header = lock_root(
+        root, tree.hierarchy, state=state, boot=boot, driver=driver, verb=verb
     )
     try:
-        _take_up(journal, tree, header, given or header.verb in GUESTS, recorded)
-        if journal.ledger.cgroups or journal.ledger.files:
-            journal.reserve()
+        take_up(journal, tree, header, given=given, recorded=recorded)
     except BaseException:
         journal.close(gone=False)
         raise
     return journal
+
+
+def lock_root(
+    root: str,
+    hierarchy: str,
+    *,
+    state: str,
+    boot: str | None = None,
+    driver: str = "cgroupfs",
+    verb: str | None = "apply",
+) -> tuple[JournalFile, Header]:
+    """Have a root before anything is known of its tree: others are refused from now on. The journal
+    with its header, for ``take_up``. Raises ``CannotDo`` where another process has it."""
+    known = verb or verb_of(root, state)
+    return locked(
+        root, hierarchy, state=state, boot=boot, verb=known, driver=driver, releasing=verb is None
+    )
+
+
+def take_up(
+    journal: JournalFile,
+    tree: Owned,
+    header: Header,
+    *,
+    given: bool = False,
+    recorded: Recorded = tuple,
+) -> None:
+    """The tree of a root that is locked, as ``open_journal`` takes it up. Raises ``CannotDo``."""
+    _take_up(journal, tree, header, given or header.verb in GUESTS, recorded)
+    if journal.ledger.cgroups or journal.ledger.files:
+        journal.reserve()
 
 
 def verb_of(root: str, state: str) -> str:

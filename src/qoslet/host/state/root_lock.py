@@ -42,9 +42,9 @@ _names = is_named
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def enter(root: str, state: str, *, releasing: bool = False) -> tuple[int, int]:
-    """The directory of a root, and its lock, held: two descriptors. ``releasing``: to undo what is
-    there, which others are told.
+def enter(root: str, state: str, verb: str = "", *, releasing: bool = False) -> tuple[int, int]:
+    """The directory of a root, and its lock, held: two descriptors. Others are told what for: ``verb``,
+    or that what is there is undone where ``releasing``.
 
     Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
     directory cannot be trusted.
@@ -56,8 +56,7 @@ def enter(root: str, state: str, *, releasing: bool = False) -> tuple[int, int]:
         folder, lock = _entered(root, top, state)
         try:
             _overlap(root, top, releasing=releasing)
-            if releasing:
-                _sign(lock, folder, RELEASE)
+            _sign(lock, folder, RELEASE if releasing else verb)
         except BaseException:
             leave(folder, root)
             os.close(lock)

@@ -276,7 +276,7 @@ class Bus:
 
         self.calls += 1
         try:
-            answer = await self._answer(bus, message)
+            answer = await self._within(bus.call(message))
         except TimeoutError:
             raise BusReply("org.freedesktop.DBus.Error.TimedOut", "no answer") from None
         except (EOFError, OSError) as error:
@@ -287,13 +287,13 @@ class Bus:
             raise BusReply(answer.error_name or "", text)
         return list(answer.body)
 
-    async def _answer(self, bus: MessageBus, message: Message) -> Message:
+    async def _within(self, question: Coroutine[Any, Any, T]) -> T:
         """What comes back. Raises TimeoutError where nothing does, or it was asked to end meanwhile."""
-        call, end = asyncio.ensure_future(bus.call(message)), self._loop.time() + CALL_SECONDS
+        call, end = asyncio.ensure_future(question), self._loop.time() + CALL_SECONDS
         try:
             while not (await asyncio.wait({call}, timeout=_IDLE_SECONDS))[0]:
                 if self.interrupts() != self._interrupted or self._loop.time() >= end:
-                    raise TimeoutError
+                    raise TimeoutError("no answer")
             return call.result()
         finally:
             call.cancel()
@@ -341,7 +341,7 @@ class Bus:
 
         bus = MessageBus(bus_address=self.address, auth_timeout=CALL_SECONDS)
         try:
-            await bus.connect()
+            await self._within(bus.connect())
             match = Message(
                 destination=_DBUS,
                 path="/org/freedesktop/DBus",
@@ -350,7 +350,7 @@ class Bus:
                 signature="s",
                 body=[_MATCH],
             )
-            answer = await asyncio.wait_for(bus.call(match), CALL_SECONDS)
+            answer = await self._within(bus.call(match))
         except BaseException:
             bus.disconnect()
             raise

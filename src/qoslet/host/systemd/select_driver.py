@@ -4,7 +4,7 @@ container runtime uses the same driver as the node."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.names import DEFAULT_POINT, Kind
@@ -21,11 +21,16 @@ _CGROUPFS = "--cgroup-driver cgroupfs"
 
 
 def systemd_driver(
-    hierarchy: str, where: Mapping[str, str], root: str, *, files: Iterable[str] = ()
+    hierarchy: str,
+    where: Mapping[str, str],
+    root: str,
+    *,
+    files: Iterable[str] = (),
+    attend: Callable[[Bus], None] = lambda _: None,
 ) -> Systemd:
     """The driver for ``root``, a path as ``root_path`` gives it, by this user's manager: the system's for
-    root. ``where`` is as for ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. Raises ``CannotDo``
-    where it does not fit this machine."""
+    root. ``where`` is as for ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. ``attend`` is given
+    the bus before anything is asked. Raises ``CannotDo`` where it does not fit this machine."""
     if (first := _first_process()) != "systemd":
         raise CannotDo(
             f"the systemd driver needs systemd as PID 1, but PID 1 is {first or 'unknown'}",
@@ -44,6 +49,7 @@ def systemd_driver(
     from qoslet.host.systemd.driver import Systemd
 
     bus = Bus(user_bus() if user else SYSTEM_BUS)
+    attend(bus)
     try:
         units, above = bus.run(_manager(bus))
         if user:

@@ -24,4 +24,5 @@ def doctor_document(machine: Machine, rows: list[DoctorFinding], *, able: bool) 
         "kubeletCgroups": machine.kubelet_trees,
         "agents": machine.agents,
         "podsWithoutAgent": machine.left_roots,
+        "silentAgents": machine.silent_roots,
     }

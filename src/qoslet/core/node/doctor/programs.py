@@ -34,7 +34,7 @@ def program_findings(
             "qoslet agents", "unknown", "root's state cannot be listed", remedy="use sudo"
         )
     else:
-        yield _agents(machine.agents)
+        yield _agents(machine.agents, machine.silent_roots)
     if machine.left_roots:
         yield DoctorFinding(
             "qoslet pods",
@@ -45,7 +45,7 @@ def program_findings(
         )
 
 
-def _agents(roots: Sequence[str]) -> DoctorFinding:
+def _agents(roots: Sequence[str], silent: Sequence[str]) -> DoctorFinding:
     """Those that run pods themselves by the option that names them, those beside a kubelet by its
     cgroup."""
     beside = [root for root in roots if tree_owner(root) == KUBELET]
@@ -53,6 +53,7 @@ def _agents(roots: Sequence[str]) -> DoctorFinding:
     said = [f"--cgroup-root {alone}"] if alone else []
     if beside:
         said.append(f"beside a kubelet at {', '.join(beside)}")
+    said += [f"starting or ending at {root}" for root in silent]
     remedy = "what it does: qoslet agent --status" if beside else ""
     return DoctorFinding("qoslet agents", "ok", "; ".join(said) or "none found", remedy=remedy)
 
