@@ -17,6 +17,7 @@ from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
 from qoslet.agent.state.ownership import Ownership
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import parents
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Cause, Difference, compare
 from qoslet.core.reconcile.give_back import written_files
@@ -233,9 +234,7 @@ def _blocked(differences: Sequence[Difference], own: Ownership, observed: Observ
         path = row.path
         if row.verdict != "surplus" or own.is_owned(path, observed.cgroups[path].identity):
             continue
-        while path:
-            found.add(path)
-            path = path.rpartition("/")[0]
+        found.update((path, *parents(path)))
     return found
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import parents
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
     Overcommit,
@@ -18,7 +19,6 @@ from qoslet.core.memory.effective_protection import (
     ProtectionTree,
     effective_memory,
     effective_protection,
-    parents,
     protection_of,
     tightest_limit,
 )

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import parents
 from qoslet.core.explain.effective_memory import loss
-from qoslet.core.memory.effective_protection import Protection, parents
+from qoslet.core.memory.effective_protection import Protection
 from qoslet.core.plan.effective_memory import FullNodeCgroup, standings
 from qoslet.core.plan.full_node import Filled, Limit, fill
 from qoslet.core.plan.plan import plan

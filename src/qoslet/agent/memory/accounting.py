@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups, TrackingChange
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.sync_context import SyncContext
+from qoslet.core.cgroup.names import parents
 from qoslet.core.memory.counter_store import CounterStore
 from qoslet.core.memory.counters import CounterKey, event
 from qoslet.core.memory.effective_protection import (
     AncestorState,
     EffectiveMemory,
     ProtectionTree,
-    parents,
     protection_of,
 )
 from qoslet.core.memory.event_log import MemoryEventLog

@@ -25,11 +25,11 @@ from qoslet.agent.ports import MemoryReader
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
+from qoslet.core.cgroup.names import parents
 from qoslet.core.memory.breakdown import protected_cache, surviving_bytes
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
     effective_memory,
-    parents,
     protection_of,
 )
 from qoslet.core.memory.rows import WatchRow

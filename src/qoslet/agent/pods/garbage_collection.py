@@ -3,12 +3,13 @@ is in them first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from qoslet.agent.pods.teardown import VOLUME_SECONDS, deepest_first
 from qoslet.agent.state.sync_context import SyncContext
+from qoslet.core.cgroup.names import parents
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
@@ -43,13 +44,13 @@ class GarbageCollector:
         upper = {group.path for group in context.plan.upper()} - {None}
         tops = {top for worker in context.workers.values() for top in worker.top_cgroups}
         known, pods = upper | tops, tops - upper
-        above = {path for one in known if one for path in _above(one)}
+        above = {path for one in known if one for path in parents(one)}
         found: dict[str, None] = {}
         for path, group in seen.cgroups.items():
             if (
                 path in known
                 or path in above
-                or any(one in pods or one in found for one in _above(path))
+                or any(one in pods or one in found for one in parents(path))
             ):
                 continue
             if context.executor.is_owned(path, group.identity):
@@ -173,10 +174,3 @@ class GarbageCollector:
         policy = self._context.config.retry_backoff
         orphan.backoff_seconds = policy.after(orphan.backoff_seconds)
         orphan.retry_at = self._context.now + orphan.backoff_seconds
-
-
-def _above(path: str) -> Iterable[str]:
-    """The cgroups above one, the nearest first."""
-    while path.count("/") > 1:
-        path = path.rpartition("/")[0]
-        yield path

@@ -30,7 +30,7 @@ from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandbox
 from qoslet.core.audit.verdicts.values import Values
 from qoslet.core.audit.verdicts.weights import with_split
 from qoslet.core.cgroup.interface_files import PROTECTION, controller, property_of
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import is_at_or_below, parents
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.problem import plural
 from qoslet.core.reconcile.file_writers import Level
@@ -54,17 +54,14 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
         files[cgroup.path] = _files_read(names, context.level(cgroup), hierarchy)
         if cgroup.oom_score_adj is not None:
             oom.append(cgroup.path)
-        path = cgroup.path
-        while path:
-            path = path.rpartition("/")[0]
-            above.add(path or "/")
+        above.update((*parents(cgroup.path), "/"))
     outside = above - files.keys() if hierarchy == "v2" else set()
     for path in outside:
         files[path] = (SUBTREE, *PROTECTION)
     root = context.root_path
     whole = plan.node.kubelet.cgroups_per_qos
     walk = (root, other_driver(context)[1]) if whole else ()
-    alone = tuple(path for path in files if not any(_within(path, one) for one in walk))
+    alone = tuple(path for path in files if not any(is_at_or_below(path, one) for one in walk))
     return ReadRequest(walk, alone, files, _sandbox_files(plan), frozenset(oom))
 
 
@@ -75,10 +72,6 @@ def _files_read(names: tuple[str, ...], level: Level, hierarchy: Hierarchy) -> t
     if level != "container" and hierarchy == "v2":
         names += (SUBTREE,)
     return tuple(dict.fromkeys((*names, freeze_file(hierarchy))))
-
-
-def _within(path: str, root: str) -> bool:
-    return path == root or is_below(path, root)
 
 
 def _sandbox_files(plan: Plan) -> tuple[str, ...]:
@@ -163,13 +156,8 @@ def _lacks(
     path: str, name: str, missing: Collection[str], lacking: Mapping[str, frozenset[str]]
 ) -> bool:
     """Whether a file is absent since its controller is, which a finding above says."""
-    if name in missing:
-        return True
-    while path:
-        path = path.rpartition("/")[0]
-        if name in lacking.get(path or "/", ()):
-            return True
-    return False
+    above = (*parents(path), "/")
+    return name in missing or any(name in lacking.get(one, ()) for one in above)
 
 
 def _absent(context: AuditContext, sandboxed: Collection[str]) -> Iterator[Finding]:
@@ -181,7 +169,7 @@ def _absent(context: AuditContext, sandboxed: Collection[str]) -> Iterator[Findi
         path = cgroup.path
         if path is None or path in context.live.cgroups or path in unreadable:
             continue
-        if any(_within(path, one) for one in absent | unreadable):
+        if any(is_at_or_below(path, one) for one in absent | unreadable):
             continue
         container = cgroup.container
         if container is not None and not container.runs:

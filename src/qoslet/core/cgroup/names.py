@@ -6,7 +6,7 @@ ParseSystemdToCgroupName), pod_container_manager_linux.go; opencontainers/cgroup
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from qoslet.errors import BadInput
@@ -51,6 +51,14 @@ def is_below(path: str, above: str) -> bool:
 def is_at_or_below(path: str, above: str) -> bool:
     """Whether a path is another one or lies below it."""
     return path == above or path.startswith(f"{above.rstrip('/')}/")
+
+
+def parents(path: str) -> Iterator[str]:
+    """The paths above a path, the nearest first, without the root."""
+    above = path.rpartition("/")[0]
+    while above:
+        yield above
+        above = above.rpartition("/")[0]
 
 
 def escape(component: str) -> str:

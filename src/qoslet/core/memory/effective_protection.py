@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import is_below, parents
 
 if TYPE_CHECKING:
     from qoslet.core.memory.sample import MemorySample
@@ -137,14 +137,6 @@ def tightest_limit(claim: Protection | None, above: Binding | None) -> Binding |
     if above is not None and above.room < room:
         return above
     return Binding(claim.path, file, limit, room)
-
-
-def parents(path: str) -> Iterator[str]:
-    """The paths above a path, the nearest first, without the root."""
-    above = path.rpartition("/")[0]
-    while above:
-        yield above
-        above = above.rpartition("/")[0]
 
 
 class _Below(Struct, gc=False):

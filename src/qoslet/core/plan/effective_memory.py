@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.names import parents
 from qoslet.core.memory.effective_protection import (
     Binding,
     EffectiveMemory,
@@ -20,7 +21,6 @@ from qoslet.core.memory.effective_protection import (
     Protection,
     ProtectionTree,
     effective_protection,
-    parents,
     tightest_limit,
 )
 from qoslet.core.node.node import HostFacts

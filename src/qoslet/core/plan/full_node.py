@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
-from qoslet.core.memory.effective_protection import Protection, parents
+from qoslet.core.cgroup.names import parents
+from qoslet.core.memory.effective_protection import Protection
 
 
 class Filled(Struct, frozen=True, gc=False):

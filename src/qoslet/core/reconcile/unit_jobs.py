@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.names import parents
 from qoslet.core.reconcile.steps import Step, StepKind
 
 Numbered = tuple[int, Step]
@@ -73,13 +74,13 @@ def waves(work: Sequence[Piece]) -> Iterator[list[Piece]]:
     paths: set[str] = set()
     inner: set[str] = set()
     for piece in work:
-        ancestors = _ancestors(piece.path)
-        if piece.path in inner or not paths.isdisjoint((*ancestors, piece.path)):
+        above = (*parents(piece.path), "/")
+        if piece.path in inner or not paths.isdisjoint((*above, piece.path)):
             yield wave
             wave, paths, inner = [], set(), set()
         wave.append(piece)
         paths.add(piece.path)
-        inner.update(ancestors)
+        inner.update(above)
     if wave:
         yield wave
 
@@ -95,8 +96,3 @@ def runs(steps: Sequence[Numbered], by_property: Callable[[Step], bool]) -> list
         else:
             calls.append([(number, step)])
     return calls
-
-
-def _ancestors(path: str) -> list[str]:
-    parts = path.split("/")[1:] if path != "/" else []
-    return ["/" + "/".join(parts[:count]) for count in range(len(parts))]

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
+from qoslet.core.cgroup.names import parents
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.usage.fair_share import cap_of
 from qoslet.core.cgroup.usage.rates import Usage, between
@@ -113,9 +114,7 @@ def planned_rows(plan: Plan) -> tuple[PlannedRow, ...]:
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox":
             continue
-        above = cgroup.name.rpartition("/")[0]
-        while above and above not in depths:
-            above = above.rpartition("/")[0]
+        above = next((one for one in parents(cgroup.name) if one in depths), "")
         depths[cgroup.name] = depths[above] + 1 if above else 0
         rows.append(_planned(cgroup, above, depths[cgroup.name], qos))
     return tuple(rows)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
+from qoslet.core.cgroup.names import parents
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.layout import CgroupLayout
 from qoslet.host.linux.openat import MountedTree
@@ -96,10 +97,12 @@ def frozen_above(layout: CgroupLayout, path: str) -> str | None:
     """The nearest group above that keeps the processes of a group from dying: on v1 one that is
     frozen itself. None where there is none."""
     freezer = layout.tree_of("freezer") if layout.name == "v1" else None
-    while freezer is not None and (path := path.rpartition("/")[0]):
+    if freezer is None:
+        return None
+    for above in parents(path):
         with suppress(OSError):
-            if freezer.read(path, "freezer.self_freezing").strip() == "1":
-                return path
+            if freezer.read(above, "freezer.self_freezing").strip() == "1":
+                return above
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import controller, property_of
-from qoslet.core.cgroup.names import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT, parents
 from qoslet.core.rules.cpu import systemd_quota_per_second
 from qoslet.render.terminal import printable
 from qoslet.render.text.columns import label
@@ -70,13 +70,6 @@ def _printf(value: str, path: str) -> str:
     return f"printf '%s' {quoted(value)} > {quoted(path)}"
 
 
-def _ancestors(path: str) -> Iterator[str]:
-    """The groups from the hierarchy's root ("") down to the parent of ``path``."""
-    parts = path.strip("/").split("/")
-    for depth in range(len(parts)):
-        yield "".join(f"/{part}" for part in parts[:depth])
-
-
 def _controllers(groups: list[Cgroup]) -> str:
     names = sorted({controller(s.file) for cgroup in groups for s in cgroup.settings})
     return " ".join(f"+{name}" for name in names)
@@ -84,7 +77,9 @@ def _controllers(groups: list[Cgroup]) -> str:
 
 def _enabled(groups: list[Cgroup], names: str) -> Iterator[str]:
     """Each group that has groups below it gives them its controllers, from above."""
-    inner = dict.fromkeys(a for cgroup in groups for a in _ancestors(cgroup.path or ""))
+    inner = dict.fromkeys(
+        above for cgroup in groups for above in ("", *reversed([*parents(cgroup.path or "")]))
+    )
     inner.update(dict.fromkeys(c.path or "" for c in groups if c.level == "pod"))
     for path in inner:
         yield _printf(names, f"{DEFAULT_POINT}{path.rstrip('/')}/cgroup.subtree_control")

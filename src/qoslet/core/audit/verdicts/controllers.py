@@ -14,6 +14,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import SUBTREE, LiveCgroup
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import parents
 from qoslet.core.node.node import PLANNED_CONTROLLERS
 from qoslet.core.resources.cgroup_tree import Cgroup
 
@@ -32,10 +33,8 @@ def controller_findings(
         if live is None or SUBTREE not in live.values:
             continue
         lacking = needs[path] - frozenset(live.values[SUBTREE].split())
-        above = path
-        while above and lacking:
-            above = above.rpartition("/")[0]
-            lacking -= reported.get(above or "/", frozenset())
+        for above in (*parents(path), "/"):
+            lacking -= reported.get(above, frozenset())
         if lacking:
             reported[path] = lacking
             yield _finding(context, planned.get(path), live, lacking), lacking
@@ -59,9 +58,8 @@ def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, fr
             needed |= required
         if existing is not None:
             needed &= existing
-        while path:
-            path = path.rpartition("/")[0]
-            found[path or "/"] = found.get(path or "/", frozenset()) | needed
+        for above in (*parents(path), "/"):
+            found[above] = found.get(above, frozenset()) | needed
     return found
 
 

@@ -12,6 +12,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import cpu_numbers, released
+from qoslet.core.cgroup.names import parents
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import ZERO
@@ -39,12 +40,10 @@ class Cpusets:
         which has one, as a new cgroup of v1 is given it. On v2 a cgroup without one has as many, but the
         kernel takes no set away while processes run. None where it is not known."""
         known = released(file, self._context.node.hierarchy)
-        path = live.path
         if file not in CPUSETS or not live.values.get(file):
             return known
-        while path:
-            path = path.rpartition("/")[0]
-            above = self._context.live.cgroups.get(path or "/")
+        for path in (*parents(live.path), "/"):
+            above = self._context.live.cgroups.get(path)
             if above is not None and above.values.get(file):
                 return above.values[file]
         every = self._context.node.host.cpus

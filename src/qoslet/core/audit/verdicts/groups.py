@@ -17,6 +17,7 @@ from qoslet.core.cgroup.names import (
     concrete,
     from_systemd,
     is_below,
+    parents,
     to_cgroupfs,
 )
 from qoslet.core.node.node import DriverName
@@ -101,11 +102,7 @@ def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
     if not kubelet.cgroups_per_qos:
         return []
     found: list[str] = []
-    above: set[str] = set()
-    for path in planned:
-        while "/" in path[1:]:
-            path = path.rpartition("/")[0]
-            above.add(path)
+    above = {one for path in planned for one in parents(path)}
     for path in context.live.cgroups:
         if path in planned or path in above or not is_below(path, root):
             continue

@@ -13,6 +13,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.verdicts.values import values_by_file
 from qoslet.core.cgroup.interface_files import PROTECTION
+from qoslet.core.cgroup.names import parents
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 
@@ -38,13 +39,12 @@ def ineffective(
 
 def _blocker(context: AuditContext, path: str, file: str) -> str | None:
     """The topmost ancestor that protects nothing."""
-    parts, above = path.strip("/").split("/"), ""
-    for part in parts[:-1]:
-        above += f"/{part}"
-        live = context.live.cgroups.get(above)
-        if live is not None and live.values.get(file) == "0":
-            return above
-    return None
+    protects_nothing = (
+        above
+        for above in reversed([*parents(path)])
+        if (live := context.live.cgroups.get(above)) is not None and live.values.get(file) == "0"
+    )
+    return next(protects_nothing, None)
 
 
 def _finding(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.verdicts.groups import MatchedGroups
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import is_below, parents
 
 
 def sandboxed_pods(context: AuditContext) -> frozenset[str]:
@@ -41,9 +41,8 @@ def _with_processes(context: AuditContext) -> set[str]:
     """The cgroups that have processes in them or below."""
     found = set[str]()
     for path, one in context.live.cgroups.items():
-        while one.processes and path and path not in found:
-            found.add(path)
-            path = path.rpartition("/")[0]
+        if one.processes:
+            found.update((path, *parents(path)))
     return found
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from qoslet.core.bundle.allowed import FILES_V1, files_v1, files_v2
 from qoslet.core.bundle.rows import CgroupRow
+from qoslet.core.cgroup.names import parents
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.linux.openat import FEW, MountedTree, checked
 from qoslet.host.linux.procfs import text
@@ -84,10 +85,7 @@ class CgroupFilesReader:
             below.update(tree.below(checked(path)))
         alone = {checked(path) for path in single} | {""}
         for path in [*map(checked, trees), *alone]:
-            above = path
-            while above:
-                above = above.rpartition("/")[0]
-                alone.add(above)
+            alone.update(parents(path))
         alone.update(tree.children(""))
         return below, below | {path for path in alone if tree.identity(path) is not None}
 
