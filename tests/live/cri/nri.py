@@ -19,7 +19,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from qoslet.core.guest.policy import MEMORY_QOS
+from qoslet.core.cgroup.interface_files import MEMORY_QOS
 from qoslet.host.cri.calls import Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.cli.fixtures import run

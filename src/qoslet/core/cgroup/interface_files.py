@@ -15,6 +15,8 @@ UNLIMITED = 1 << 63
 """A limit that the kernel prints as ``max``; above every amount of memory."""
 PROTECTION = ("memory.min", "memory.low")
 """Memory that reclaim leaves to a cgroup, by force and where it can."""
+MEMORY_QOS = (*PROTECTION, "memory.high")
+"""What Memory QoS writes."""
 
 
 class Knob(Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.interface_files import MEMORY_QOS
 from qoslet.core.explain.absent_windows import WINDOWS_FIELDS
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
@@ -36,7 +37,7 @@ _V1_TO_V2 = {
     "memory.memsw.limit_in_bytes": "memory.swap.max",
 }
 _V2_TO_V1 = {v2: v1 for v1, v2 in reversed(_V1_TO_V2.items())}
-_V2_ONLY = ("memory.min", "memory.low", "memory.high", "memory.oom.group")
+_V2_ONLY = (*MEMORY_QOS, "memory.oom.group")
 
 _ELSEWHERE: dict[tuple[str, str], str] = {
     ("cpu.max", "node"): "kubelets do not limit CPU time above pods",

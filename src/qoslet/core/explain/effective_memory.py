@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.interface_files import PROTECTION, UNLIMITED
 from qoslet.core.memory.effective_protection import Overcommit
 from qoslet.core.plan.effective_memory import FullNodeCgroup
 from qoslet.core.plan.full_node import Limit
 from qoslet.core.resources.cgroup_tree import named
 
-PROTECTING = ("memory.min", "memory.low")
 LIMITING = ("memory.high", "memory.max")
 
 _FULL = "when the node is full"
@@ -18,14 +17,14 @@ _FULL = "when the node is full"
 
 def sentence(standing: FullNodeCgroup, file: str) -> str | None:
     """The effect of ``file`` of a cgroup; None if the file has none."""
-    if file in PROTECTING:
+    if file in PROTECTION:
         return _protection(standing, file)
     return _limit(standing, file) if file in LIMITING else None
 
 
 def loss(standing: FullNodeCgroup, file: str) -> str | None:
     """The effective value in short, if it is less than the setting."""
-    if file not in PROTECTING or not standing.lost(file):
+    if file not in PROTECTION or not standing.lost(file):
         return None
     return f"effective {standing.kept(file)}{because(standing, file)}"
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from qoslet.core.api.pod import Pod, QosClass
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION
 from qoslet.core.explain.absent import UnwrittenFile, reason_absent
 from qoslet.core.explain.absent_windows import WINDOWS_FIELDS, windows_absent
 from qoslet.core.explain.alternatives import Alternative, Axis, grouped
 from qoslet.core.explain.annotations import refusals
-from qoslet.core.explain.effective_memory import LIMITING, PROTECTING, loss, sentence
+from qoslet.core.explain.effective_memory import LIMITING, loss, sentence
 from qoslet.core.explain.fact import Fact
 from qoslet.core.explain.inputs import facts, origin
 from qoslet.core.explain.selector import OOM, known_file, select
@@ -202,11 +203,11 @@ def _written(plan: Plan, policy: NodePolicy, cgroup: Cgroup) -> list[Value]:
 
 def _valued(value: Value, known: FullNodeCgroup | None) -> Value:
     """The value with its effect."""
-    if known is None or value.file not in (*PROTECTING, *LIMITING):
+    if known is None or value.file not in (*PROTECTION, *LIMITING):
         return value
     return structs.replace(
         value,
-        worth=known.kept(value.file) if value.file in PROTECTING else None,
+        worth=known.kept(value.file) if value.file in PROTECTION else None,
         standing=sentence(known, value.file),
         lost=loss(known, value.file),
     )
@@ -351,7 +352,7 @@ def alternatives(plan: Plan, cgroup: Cgroup, file: str) -> tuple[Alternative, ..
         runtime = now.runtime.name if "runtime" in plan.node.origins else None
         other = kubernetes.resolve(release, runtime, forced)
         rows.append(("kubernetes", release, _value_in(replanned(plan, other), cgroup, file)))
-    of_memory_qos = file in ("memory.high", "memory.min", "memory.low")
+    of_memory_qos = file in MEMORY_QOS
     unnamed = now.memory_qos == "qoslet" and forced is None
     result = grouped(rows, "" if of_memory_qos and unnamed else now.kubernetes)
     if of_memory_qos:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.pod import Container, Pod, Quantities
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.explain.annotations import annotation_facts
 from qoslet.core.explain.fact import Fact
 from qoslet.core.node.documents.kubelet_fields import in_force
@@ -159,7 +160,7 @@ def _of_class(
         return
     resource, unlisted = resource_and_sides[0], 0
     counted = (row for row in plan.pods if row.qos in classes)
-    if file in ("memory.min", "memory.low"):
+    if file in PROTECTION:
         counted = (row for row in counted if protects(policy, row.pod.memory))
     for number, row in enumerate(counted):
         if number >= MOST_PODS:
@@ -271,7 +272,7 @@ def _node_level(cgroup: Cgroup, file: str, rule: str) -> tuple[str, ...]:
     resource = "pid" if file == "pids.max" else (resource_of(file) or ("", ()))[0]
     if not cgroup.name.endswith("kubepods"):
         return tuple(f"{top}.{resource}" for top in ("systemReserved", "kubeReserved"))
-    if file in ("memory.min", "memory.low"):
+    if file in PROTECTION:
         return _NODE_FIELDS[file]
     if file == "cpuset.cpus":
         return "cpuManagerPolicy", "host.cpus"
@@ -300,7 +301,7 @@ def facts(
         result += _uncounted(policy, cgroup, file)
         cgroup = _as_designed(policy, cgroup)
     if cgroup.level in ("node", "qos"):
-        summed = file.startswith(("memory.min", "memory.low")) or cgroup.level == "qos"
+        summed = file.startswith(PROTECTION) or cgroup.level == "qos"
         if summed:
             result += _of_class(plan, policy, file, _classes(cgroup, file, rule))
     elif cgroup.container is not None and cgroup.pod is not None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.pod import Pod, Quantities
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.fleet.shapes import Member, member
 from qoslet.core.fleet.templates import NodeTemplates, TemplateStore
 from qoslet.core.node.node import (
@@ -34,8 +35,6 @@ from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
 State = Literal["ok", "warning", "error", "broken"]
 Amounts = Mapping[str, int]
 """Resource to millicores, or units."""
-
-PROTECTING = ("memory.min", "memory.low")
 
 
 class ShapeGroup(Struct, gc=False):
@@ -204,7 +203,7 @@ class NodePlanner:
     ) -> NodeOutcome:
         """The numbers of a node with these sums, of which ``unlimited`` pods have no limit."""
         capacity, left, schedulable, whole = self._amounts
-        claimed = dict.fromkeys(PROTECTING, 0)
+        claimed = dict.fromkeys(PROTECTION, 0)
         for (_, file), amount in totals.claims.items():
             claimed[file] += amount
         return NodeOutcome(
@@ -241,7 +240,7 @@ class NodePlanner:
         """What kubepods has of each protecting file, bytes."""
         pods = self.planner.parent("Guaranteed")[0]
         rows = next((one.settings for one in upper if one.name == pods), ())
-        found = {file: bytes_of(rows, file) or 0 for file in PROTECTING}
+        found = {file: bytes_of(rows, file) or 0 for file in PROTECTION}
         return {file: amount for file, amount in found.items() if amount}
 
     def beside(

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.api.pod import Pod
-from qoslet.core.guest.policy import MEMORY_QOS, GuestPolicy
+from qoslet.core.cgroup.interface_files import MEMORY_QOS
+from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.core.resources.node_policy import node_policy

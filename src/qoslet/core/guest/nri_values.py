@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from qoslet.core.cgroup.accepts import same
-from qoslet.core.cgroup.interface_files import released
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, released
 from qoslet.core.guest.nri_container import NO_VALUES, NriContainer, Unified
 from qoslet.core.guest.policy import GuestPolicy, writable_settings
 from qoslet.core.node.node import Node
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
-CARRIED = frozenset({"memory.min", "memory.low", "memory.high", "memory.oom.group"})
+CARRIED = frozenset({*MEMORY_QOS, "memory.oom.group"})
 """The files that are set: CPU shares have fields of their own, which the kubelet fills."""
 HANDLERS = ("", "runc", "crun")
 """Runtime handlers whose containers have their cgroup on this machine's kernel for certain."""

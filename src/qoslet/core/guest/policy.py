@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.audit.writers import level_of
+from qoslet.core.cgroup.interface_files import MEMORY_QOS
 from qoslet.core.node.node import Node
 from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
@@ -22,8 +23,6 @@ Ends = Literal["none", "container", "pod"]
 """``pod`` evicts through the API server, and ends a container where that is refused."""
 ENDS: tuple[Ends, ...] = get_args(Ends)
 
-MEMORY_QOS = ("memory.min", "memory.low", "memory.high")
-"""What a guest writes unless a policy names other files."""
 NAMEABLE = (*MEMORY_QOS, "memory.oom.group", "cpu.weight", "cpu.shares")
 """The files that a policy may name. None of them is a limit that kills or refuses when it is written."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qoslet.core.api.pod import Container
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
 from qoslet.core.problem import plural
 from qoslet.core.quantity import ZERO, binary, canonical
@@ -180,7 +181,7 @@ def without_ancestors(subject: PodSubject) -> Iterator[LintPlace]:
     for one in subject.regular:
         cgroup = subject.cgroups.get(one.name)
         standing = None if cgroup is None else subject.standings.get(key_of(cgroup))
-        for file in ("memory.min", "memory.low") if standing is not None else ():
+        for file in PROTECTION if standing is not None else ():
             if standing is not None and standing.lost(file):
                 kept, claimed = standing.kept(file), standing.claimed(file)
                 text = f"{file} {binary(claimed)} is worth {binary(kept)} on a full node"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.interface_files import PROTECTION, UNLIMITED
 from qoslet.core.cgroup.names import is_below, parents
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 PAGE = 4096
 
 LimitFile = Literal["memory.high", "memory.max", "memory.limit_in_bytes"]
-FILES = ("memory.min", "memory.low")
 
 
 class Protection(Struct, frozen=True, gc=False):
@@ -292,7 +291,7 @@ class ProtectionTree:
         """The settings of a cgroup that protect less than they say, as far as they are used."""
         claim, result = self._given[path], []
         kept = (effective.hard, effective.protected)
-        for file, value, kept_bytes in zip(FILES, (claim.min, claim.low), kept, strict=True):
+        for file, value, kept_bytes in zip(PROTECTION, (claim.min, claim.low), kept, strict=True):
             used = min(value, claim.usage) // self._page * self._page
             if kept_bytes < used:
                 short = [cut for at in parents(path) for cut in self._short(at) if cut.file == file]
@@ -307,6 +306,8 @@ class ProtectionTree:
     def _short(self, path: str) -> Iterator[Overcommit]:
         below = self._below.get(path, _Below())
         settings = self._settings(path)
-        for file, protected, claimed in zip(FILES, settings, (below.hard, below.soft), strict=True):
+        for file, protected, claimed in zip(
+            PROTECTION, settings, (below.hard, below.soft), strict=True
+        ):
             if protected < claimed:
                 yield Overcommit(path, file, protected * self._page, claimed * self._page)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, UNLIMITED
 from qoslet.core.cgroup.names import parents
 from qoslet.core.memory.effective_protection import (
     Binding,
@@ -29,7 +29,7 @@ from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, key_of
 
 _ATTRIBUTE = {"memory.min": "min", "memory.low": "low"}
-_FILES = ("memory.min", "memory.low", "memory.high", "memory.max")
+_FILES = (*MEMORY_QOS, "memory.max")
 
 
 class FullNodeCgroup(Struct, frozen=True):

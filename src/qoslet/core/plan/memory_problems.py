@@ -7,6 +7,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.plan.memory_annotation_effects import without_effect
 from qoslet.core.plan.totals import NodeTotals, TemplateSummary, bytes_of, filled, limit_of
@@ -17,7 +18,6 @@ from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.pod_template import is_windows, without_copied_requests
 
 _UNIFIED_SINCE = {"containerd": (1, 6), "cri-o": (1, 22)}
-_PROTECTING = ("memory.min", "memory.low")
 _NEAR = 50
 """A memory.high with less than one part in so many left below memory.max throttles too late."""
 
@@ -77,7 +77,7 @@ def _levels(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> 
         return
     known = {group.name: group for group in upper}
     pods = next((name for name in known if name.endswith("/kubepods")), "")
-    for file in _PROTECTING:
+    for file in PROTECTION:
         claimed = totals.claims["Guaranteed", file]
         tiers = [bytes_of(known[f"{pods}/{tier}"].settings, file) or 0 for tier in _TIERS]
         tier = totals.claims["Burstable", file]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct, field
 
 from qoslet.core.api.pod import Pod, QosClass, Quantities
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.pod_template import PodTemplatePlan
 
@@ -70,7 +71,7 @@ class NodeTotals(Struct, gc=False):
             high, limit = bytes_of(rows, "memory.high"), limit_of(rows, template.settings)
             self.throttled += count * (high is not None and (limit is None or high < limit))
             self.filled += count * filled(rows)
-        for file in ("memory.min", "memory.low"):
+        for file in PROTECTION:
             claimed = bytes_of(template.settings, file)
             if claimed:
                 self.claims[template.qos, file] += count * claimed

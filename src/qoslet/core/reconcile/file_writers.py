@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import PROTECTION, property_of
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION, property_of
 from qoslet.core.cgroup.names import is_at_or_below
 
 Level = Literal[
@@ -106,7 +106,7 @@ TABLE: tuple[FileWriter, ...] = (
         "cm/cgroup_manager_linux.go SetCgroupConfig of 1.32 and later", since=32,
     ),
     FileWriter(
-        "pod", ("memory.min", "memory.low", "memory.high"), "kubelet", _POD_RESIZE, _RESIZE,
+        "pod", MEMORY_QOS, "kubelet", _POD_RESIZE, _RESIZE,
         "PR 140262: a resize also writes Memory QoS", since=37,
     ),
     FileWriter(

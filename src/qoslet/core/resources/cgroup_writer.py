@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from qoslet.core.cgroup.accepts import effective
 from qoslet.core.cgroup.features import KernelFeatures
+from qoslet.core.cgroup.interface_files import MEMORY_QOS
 from qoslet.core.oci.resources import Block, Cpu, Hugepages, Memory
 from qoslet.core.oci.result import Row
 from qoslet.core.oci.write import accepted
@@ -28,7 +29,6 @@ _ROUNDED = "hm"
 """First letters of the files whose values the kernel rounds: hugetlb and memory."""
 
 _PAGES = "hugetlb.request"
-_MEMORY_QOS = ("memory.min", "memory.low", "memory.high")
 
 _HUGETLB_MAX = 1024
 """The most cached rows of hugepages."""
@@ -56,7 +56,7 @@ class Files:
         effective_value = value if changed is None else changed
         if file[0] in _ROUNDED:
             effective_value = effective(file, effective_value, self._page)
-        writer: Writer = "qoslet" if self._own and file in _MEMORY_QOS else self._writer
+        writer: Writer = "qoslet" if self._own and file in MEMORY_QOS else self._writer
         changed = effective_value if effective_value != value else None
         self._rows[file] = Setting(file, value, why[0], why[1], writer, changed)
 

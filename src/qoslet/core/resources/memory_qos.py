@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from qoslet.core.api.memory_annotations import (
-    NO_POLICY,
-    OOM_GROUP,
-    PREFIX,
-    PROTECTION,
-    MemoryPolicy,
-)
-from qoslet.core.cgroup.interface_files import UNLIMITED
+from qoslet.core.api.memory_annotations import NO_POLICY, OOM_GROUP, PREFIX, MemoryPolicy
+from qoslet.core.api.memory_annotations import PROTECTION as PROTECTION_KEY
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION, UNLIMITED
 from qoslet.core.resources.not_written import NotWritten, Reason
 from qoslet.core.rules import memory
 
@@ -35,8 +30,6 @@ Rows = Iterator[Row | NotWritten]
 
 HARD_ONLY = ("1.22", "1.27", "design")
 """The variants that protect requests of every class with ``memory.min`` under any policy."""
-
-BOTH = ("memory.min", "memory.low")
 
 
 class ProtectedRequests(Struct, frozen=True):
@@ -65,7 +58,7 @@ def _none(policy: NodePolicy, annotated: MemoryPolicy, *files: str) -> Iterator[
     """Zeros, with the reason."""
     why: tuple[str, tuple[object, ...]] = "memory.protection.none", (policy.reservation,)
     if annotated.protection is False:
-        why = "memory.protection.annotation", (PREFIX + PROTECTION,)
+        why = "memory.protection.annotation", (PREFIX + PROTECTION_KEY,)
     elif policy.memory_qos == "qoslet" and policy.reservation == "TieredReservation":
         why = "memory.protection.nothing", ()
     for file in files:
@@ -96,7 +89,7 @@ def _hard(policy: NodePolicy, request: int, rule: str, *inputs: object) -> Rows:
 def _tiered(policy: NodePolicy, qos: QosClass, request: int) -> Rows:
     """A request that the pod's class protects with ``memory.min`` or ``memory.low``."""
     if policy.memory_qos != "qoslet":
-        file, other = BOTH if qos == "Guaranteed" else BOTH[::-1]
+        file, other = PROTECTION if qos == "Guaranteed" else PROTECTION[::-1]
         yield file, str(request), (f"{file}.tiered", (request,))
         yield NotWritten(other, Reason.OTHER_FILE, (qos, file))
         return
@@ -118,18 +111,18 @@ def container_rows(
 ) -> Rows:
     """The entries for a container-level request and limit in bytes."""
     if policy.memory_qos == "off":
-        yield from _switched_off(policy, *BOTH, "memory.high")
+        yield from _switched_off(policy, *MEMORY_QOS)
         if policy.memory_qos_clears:
             yield "memory.high", "max", ("memory.high.cleared", ())
         return
     if not protects(policy, annotated) and annotated.protection is False:
-        yield from _none(policy, annotated, *BOTH)
+        yield from _none(policy, annotated, *PROTECTION)
     elif policy.memory_qos in HARD_ONLY:
         yield from _hard(policy, request, "memory.min.request")
     elif protects(policy, annotated) and request:
         yield from _tiered(policy, qos, request)
     else:
-        yield from _none(policy, annotated, *BOTH)
+        yield from _none(policy, annotated, *PROTECTION)
     yield _high(policy, qos, request, limit, annotated, name)
 
 
@@ -198,20 +191,20 @@ def pod_rows(policy: NodePolicy, qos: QosClass, request: int, annotated: MemoryP
     """Protection of a pod's cgroup for its aggregated request in bytes."""
     variant = policy.memory_qos
     if variant == "off":
-        yield from _switched_off(policy, *BOTH)
+        yield from _switched_off(policy, *PROTECTION)
         return
     if annotated.protection is False:
-        yield from _none(policy, annotated, *BOTH)
+        yield from _none(policy, annotated, *PROTECTION)
     elif variant in HARD_ONLY:
         yield from _hard(policy, request, "memory.min.request")
     elif request > 0 and protects(policy, annotated):
         yield from _tiered(policy, qos, request)
     elif variant == "qoslet":
-        yield from _none(policy, annotated, *BOTH)
+        yield from _none(policy, annotated, *PROTECTION)
     else:
         protected = protects(policy, annotated)
         reason = Reason.NO_REQUEST if protected else Reason.NOT_PROTECTED
-        for file in BOTH:
+        for file in PROTECTION:
             yield NotWritten(file, reason, (policy.reservation,))
 
 
@@ -249,12 +242,12 @@ def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Rows
         protected_requests.burstable,
     )
     if variant == "off":
-        yield from _switched_off(policy, *BOTH)
+        yield from _switched_off(policy, *PROTECTION)
         if policy.memory_qos_clears:
-            for file in BOTH:
+            for file in PROTECTION:
                 yield file, "0", ("memory.protection.none", ("off",))
     elif variant == "design" and "pods" not in policy.node.kubelet.enforce_node_allocatable:
-        for file in BOTH:
+        for file in PROTECTION:
             yield NotWritten(file, Reason.PODS_NOT_ENFORCED)
     elif variant in HARD_ONLY:
         yield from _hard(policy, protected_requests.both, "memory.min.sum", hard, soft)
@@ -265,7 +258,7 @@ def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Rows
         if variant != "1.36":
             yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
-        yield from _none(policy, NO_POLICY, *(BOTH[:1] if variant == "1.36" else BOTH))
+        yield from _none(policy, NO_POLICY, *(PROTECTION[:1] if variant == "1.36" else PROTECTION))
     if variant == "1.36":
         yield NotWritten("memory.low", Reason.NOT_ON_KUBEPODS)
 
@@ -273,7 +266,7 @@ def node_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Rows
 def ancestor_rows(policy: NodePolicy, protected_requests: ProtectedRequests) -> Iterator[Row]:
     """What variant qoslet writes on a cgroup above all pods: the sum of their protection."""
     if not protected_requests.both and policy.reservation != "TieredReservation":
-        yield from _none(policy, NO_POLICY, *BOTH)
+        yield from _none(policy, NO_POLICY, *PROTECTION)
         return
     hard, soft = protected_requests.guaranteed, protected_requests.burstable
     amount = memory.less_an_eighth(hard, policy.node.host.page_size)
@@ -287,14 +280,14 @@ def qos_cgroup_rows(
     """Protection of the burstable or the besteffort QoS cgroup."""
     variant, soft = policy.memory_qos, protected_requests.burstable
     if variant == "off":
-        yield from _switched_off(policy, *BOTH)
+        yield from _switched_off(policy, *PROTECTION)
         if policy.memory_qos_clears and qos_cgroup == "burstable":
             yield "memory.low", "0", ("memory.protection.none", ("off",))
     elif qos_cgroup == "besteffort":
         if variant == "qoslet":
-            yield from _none(policy, NO_POLICY, *BOTH)
+            yield from _none(policy, NO_POLICY, *PROTECTION)
         else:
-            for file in BOTH:
+            for file in PROTECTION:
                 yield NotWritten(file, Reason.BEST_EFFORT_TIER)
     elif variant in HARD_ONLY:
         yield from _hard(policy, soft, "memory.low.sum")
@@ -305,14 +298,16 @@ def qos_cgroup_rows(
             yield NotWritten("memory.min", Reason.LOW_PROTECTS)
         yield "memory.low", str(soft), ("memory.low.sum", (soft,))
     else:
-        yield from _none(policy, NO_POLICY, *(BOTH if variant == "qoslet" else BOTH[1:]))
+        yield from _none(
+            policy, NO_POLICY, *(PROTECTION if variant == "qoslet" else PROTECTION[1:])
+        )
         yield NotWritten("memory.min", Reason.LOW_PROTECTS)
 
 
 def reserved_rows(policy: NodePolicy, what: str, reserved: int) -> Rows:
     """Protection of a reservation's cgroup, under any policy, as in the kubelet."""
     if policy.memory_qos == "off":
-        yield from _switched_off(policy, *BOTH)
+        yield from _switched_off(policy, *PROTECTION)
         return
     if reserved <= 0:
         return

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.api.pod import Pod
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.cgroup.names import parents
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.cgroup.usage.fair_share import cap_of
@@ -186,7 +187,7 @@ def _sorted(rows: list[TopRow], sort: SortKey) -> list[TopRow]:
 def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> TopRow:
     there = seen or ObservedCgroup("", 0)
     files = {**row.planned, **there.values} if seen is not None else row.planned
-    protected = [_bytes(files.get(name)) or 0 for name in ("memory.min", "memory.low")]
+    protected = [_bytes(files.get(name)) or 0 for name in PROTECTION]
     return TopRow(
         name=row.name,
         path=row.path,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.node.node import allocatable, enforced
 from qoslet.core.plan.memory_annotation_effects import guard_mode
 from qoslet.core.resources.cgroup_tree import key_of, named
@@ -85,7 +86,7 @@ def _setting(
     }
     if setting.effective is not None and setting.effective != setting.value:
         row["effective"] = setting.effective
-    if standing is not None and setting.file in ("memory.min", "memory.low"):
+    if standing is not None and setting.file in PROTECTION:
         row["worth"] = str(standing.kept(setting.file))
     if standing is not None and setting.file in ("memory.high", "memory.max"):
         row["binds"] = _binds(standing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.render.units import cores, memory, size
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def protected_bytes(standing: FullNodeCgroup | None, exact: bool) -> str:
 
 def cut_protection(standing: FullNodeCgroup | None, exact: bool) -> str:
     """The same, empty where it is all that the cgroup claims."""
-    if standing is None or not any(standing.lost(file) for file in ("memory.min", "memory.low")):
+    if standing is None or not any(standing.lost(file) for file in PROTECTION):
         return ""
     return protected_bytes(standing, exact)
 

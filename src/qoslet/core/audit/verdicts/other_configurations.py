@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from qoslet.core.cgroup.interface_files import PROTECTION
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import ZERO, add, from_int
 from qoslet.core.resources.cgroup_tree import Setting
@@ -34,7 +34,6 @@ _DEFAULTS: dict[str, object] = {
     "memory_reservation_policy": "None",
 }
 """What kubelets have where nobody sets the field. Source: kubelet apis/config/v1beta1/defaults.go."""
-_MEMORY_QOS = ("memory.high", "memory.min", "memory.low")
 
 Differing = tuple[Setting, str]
 """A planned value of a pod or container, and what was found."""
@@ -86,7 +85,7 @@ def other_configurations(
         single = not kubelet.single_process_oom_kill
         told = f"singleProcessOOMKill {str(single).lower()}"
         yield _other(node, told, (file,), single_process_oom_kill=single)
-    elif file in _MEMORY_QOS:
+    elif file in MEMORY_QOS:
         yield from _memory_qos(node, file, differing)
 
 
@@ -101,7 +100,7 @@ def _memory_qos(
 ) -> Iterator[OtherConfiguration]:
     off = replace(node, profile=replace(node.profile, memory_qos="off"))
     told = "a configuration without Memory QoS"
-    yield OtherConfiguration(told, _MEMORY_QOS, off, is_default=True)
+    yield OtherConfiguration(told, MEMORY_QOS, off, is_default=True)
     if file != "memory.high":
         for policy in {"None", "TieredReservation"} - {node.kubelet.memory_reservation_policy}:
             told = f"memoryReservationPolicy {policy}"
