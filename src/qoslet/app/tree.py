@@ -33,7 +33,7 @@ from qoslet.host.state.resume import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from qoslet.core.cgroup.names import Kind
+    from qoslet.core.cgroup.names import DriverName
     from qoslet.core.node.node import Hierarchy
     from qoslet.core.reconcile.restore import TreeState
     from qoslet.host.cgroupfs.driver import Cgroupfs
@@ -49,7 +49,7 @@ class TreeLocation(Struct, frozen=True):
     hierarchy: Hierarchy
     mounts: Mapping[str, str]
     root: str
-    driver: Kind = "cgroupfs"
+    driver: DriverName = "cgroupfs"
 
 
 class OwnedTree:
@@ -249,7 +249,7 @@ def chosen_root(given: str | None) -> str:
     return checked_root(default_root() if given is None else given)
 
 
-def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocation:
+def place_of(root: str, hierarchy: Hierarchy | None, driver: DriverName) -> TreeLocation:
     """The root on this machine. Raises CannotDo where ``hierarchy`` is not this machine's,
     BadInput where the driver can have no such root."""
     if driver == "systemd":
@@ -259,13 +259,13 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: Kind) -> TreeLocati
     return TreeLocation(*required_mounts(hierarchy), root, driver)
 
 
-def driver_of(root: str) -> Kind:
+def driver_of(root: str) -> DriverName:
     """The driver that made the tree at a root, by the journals that there are."""
     state = state_directory(os.environ, os.geteuid())
     return driver_of_folders(units_folder(root, state), f"{state}/{escaped(root)}")
 
 
-def driver_of_folders(units: str, plain: str) -> Kind:
+def driver_of_folders(units: str, plain: str) -> DriverName:
     """The driver whose journal there is, of a root's state folder with each; of two the one that was
     written last, as where a kubelet changed its driver between two repairs."""
     if units and units != plain:

@@ -19,7 +19,7 @@ from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
 from qoslet.core.cgroup import tree_owner as tree_owners
-from qoslet.core.cgroup.names import Kind, concrete, is_at_or_below
+from qoslet.core.cgroup.names import DriverName, concrete, is_at_or_below
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
@@ -234,7 +234,7 @@ def _trees(planned: Plan, machine: Machine) -> tuple[list[str], list[str]]:
     """The cgroups whose whole trees count (those of the pods of this node, of kubelets and agents),
     and planned ones beside them."""
     root = planned.node.kubelet.pods_cgroup
-    drivers: tuple[Kind, ...] = ("cgroupfs", "systemd")
+    drivers: tuple[DriverName, ...] = ("cgroupfs", "systemd")
     roots = [concrete(root, driver) for driver in drivers]
     trees = list(dict.fromkeys([*roots, *machine.kubelet_trees, *(machine.agents or ())]))
     alone = [

@@ -11,7 +11,7 @@ from typing import Literal
 
 from qoslet.errors import BadInput
 
-Kind = Literal["cgroupfs", "systemd"]
+DriverName = Literal["cgroupfs", "systemd"]
 Components = tuple[str, ...]
 
 POD_PREFIX = "pod"
@@ -101,12 +101,12 @@ def expand_slice(unit: str) -> str:
     return "/" + "/".join("-".join(parts[: n + 1]) + SLICE for n in range(len(parts)))
 
 
-def parse(text: str, driver: Literal["cgroupfs", "systemd"]) -> Components:
+def parse(text: str, driver: DriverName) -> Components:
     """A configured cgroup (``--system-reserved-cgroup``) as the driver reads it."""
     return from_systemd(text) if driver == "systemd" else from_cgroupfs(text)
 
 
-def concrete(name: Sequence[str], driver: Literal["cgroupfs", "systemd"]) -> str:
+def concrete(name: Sequence[str], driver: DriverName) -> str:
     """The path that the driver makes of an abstract name."""
     return to_systemd(name) if driver == "systemd" else to_cgroupfs(name)
 
@@ -183,10 +183,10 @@ def checked_root(root: str | None) -> str:
     return f"/{'/'.join(parts)}"
 
 
-def root_path(root: str, kind: Kind) -> str:
+def root_path(root: str, driver: DriverName) -> str:
     """The path that a driver has for ``--cgroup-root``: ``/a/b`` is ``/a.slice/a-b.slice`` with
     systemd. Raises ``BadInput`` for a name that it cannot have."""
-    if kind == "cgroupfs":
+    if driver == "cgroupfs":
         return root
     try:
         parts = extend((), *from_cgroupfs(root.rstrip("/")))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, structs
 
 from qoslet.core.cgroup.features import ALL_FEATURES, KernelFeatures
+from qoslet.core.cgroup.names import DriverName
 from qoslet.core.convert.cri_message import (
     Message,
     block_of_message,
@@ -38,7 +39,6 @@ from qoslet.core.resources.cgroup_writer import linux_cri
 from qoslet.core.versions.runtime import Runtime, converting_runtime
 from qoslet.errors import BadInput
 
-Driver = Literal["cgroupfs", "systemd"]
 NEWEST_SYSTEMD = 260
 
 LACKS = ("bfq", "iocost", "rsvd", "swap")
@@ -58,7 +58,7 @@ class ConversionRequest(Struct, frozen=True):
     to: Target
     runtime: Runtime
     hierarchy: Hierarchy
-    driver: Driver = "cgroupfs"
+    driver: DriverName = "cgroupfs"
     features: KernelFeatures = ALL_FEATURES
     systemd: int = NEWEST_SYSTEMD
     update: Update | None = None

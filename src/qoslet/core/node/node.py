@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.api.pod import NO_QUANTITIES, Quantities
-from qoslet.core.cgroup.names import Components, root_of
+from qoslet.core.cgroup.names import Components, DriverName, root_of
 from qoslet.core.node.topology import Layout, NumaNode
 from qoslet.core.problem import Severity
 from qoslet.core.quantity import ZERO, Quantity, canonical, from_int, from_nano, sub, total
@@ -21,7 +21,6 @@ from qoslet.core.versions.kubernetes import Profile
 from qoslet.errors import CannotDo
 
 Hierarchy = Literal["v1", "v2"]
-DriverName = Literal["cgroupfs", "systemd"]
 
 ENFORCE_OPTIONS = (
     "pods",

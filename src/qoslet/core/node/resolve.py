@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.api.pod import Quantities, System
+from qoslet.core.cgroup.names import DriverName
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts
 from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, kubelet_read
@@ -21,7 +22,7 @@ from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
 from qoslet.core.node.host_facts import Lookup, Probed
-from qoslet.core.node.node import DriverName, HostFacts, Node
+from qoslet.core.node.node import HostFacts, Node
 from qoslet.core.node.validation import kubelet as validation
 from qoslet.core.problem import Problem
 from qoslet.core.versions import kubernetes

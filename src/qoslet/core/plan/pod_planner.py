@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -318,5 +318,5 @@ def _managers(policy: NodePolicy) -> Managers | None:
     return Managers(policy)
 
 
-def _unit(path: str, driver: Literal["cgroupfs", "systemd"]) -> str | None:
+def _unit(path: str, driver: names.DriverName) -> str | None:
     return path.rsplit("/", 1)[-1] or None if driver == "systemd" else None

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from qoslet.core.cgroup.names import DriverName
 from qoslet.host.cri.calls import CallFailed, Calls
 from qoslet.host.cri.pb import cri_pb2 as pb
 
-Kind = Literal["cgroupfs", "systemd"]
-
-_DRIVERS: dict[int, Kind] = {pb.SYSTEMD: "systemd", pb.CGROUPFS: "cgroupfs"}
+_DRIVERS: dict[int, DriverName] = {pb.SYSTEMD: "systemd", pb.CGROUPFS: "cgroupfs"}
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+){0,3})")
 _OCI = re.compile(r"^(runc|crun)(?: version)? v?(\d+(?:\.\d+)*)", re.MULTILINE)
 ASK_SECONDS = 10.0
@@ -34,7 +33,7 @@ class RuntimeFacts(Struct, frozen=True):
     name: str
     version: str
     api: str
-    driver: Kind | None = None
+    driver: DriverName | None = None
     told: str = ""
     oci: str = ""
     network: str = ""
@@ -72,7 +71,7 @@ def network_refusal(status: pb.StatusResponse) -> str:
     return ""
 
 
-async def _driver(calls: Calls, config: dict[str, Any]) -> tuple[Kind | None, str]:
+async def _driver(calls: Calls, config: dict[str, Any]) -> tuple[DriverName | None, str]:
     """The driver, by RuntimeConfig or by the configuration that a runtime shows."""
     try:
         answer = await calls("RuntimeConfig", pb.Empty(), pb.RuntimeConfigResponse, ASK_SECONDS)

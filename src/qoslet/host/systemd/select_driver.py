@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.names import DEFAULT_POINT, Kind
+from qoslet.core.cgroup.names import DEFAULT_POINT, DriverName
 from qoslet.core.cgroup.unit_properties import version_of
 from qoslet.errors import CannotDo
 from qoslet.host.linux.mountinfo import mounts, systemds_own
@@ -62,7 +62,7 @@ def systemd_driver(
         raise
 
 
-def fits_runtime(kind: Kind, runtime: str, told: Kind | None) -> None:
+def fits_runtime(kind: DriverName, runtime: str, told: DriverName | None) -> None:
     """Raise ``CannotDo`` where a container runtime makes its groups with the other driver:
     its containers would then not be below the pods' groups. ``told`` is what it says of itself,
     None if it does not."""

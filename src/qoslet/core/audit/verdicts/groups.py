@@ -14,13 +14,13 @@ from qoslet.core.audit.repair import Repair
 from qoslet.core.audit.verdicts.processes import named
 from qoslet.core.cgroup.names import (
     SLICE,
+    DriverName,
     concrete,
     from_systemd,
     is_below,
     parents,
     to_cgroupfs,
 )
-from qoslet.core.node.node import DriverName
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CONMON = "crio-conmon-"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.names import DriverName
 from qoslet.core.node.described import operating_systems
 from qoslet.core.node.documents.sources import Fields
-from qoslet.core.node.node import DriverName, Hierarchy
+from qoslet.core.node.node import Hierarchy
 
 OLDEST_KERNEL = (5, 8)
 """The first kernel for cgroup v2: kubernetes.io/docs/concepts/architecture/cgroups."""
