@@ -45,8 +45,7 @@ class AuditContext(Struct, frozen=True):
     @property
     def is_own(self) -> bool:
         """Whether qoslet itself runs the pods: no kubelet writes there."""
-        runtime = self.node.profile.runtime
-        return runtime.oci == "process" or bool(runtime.bundles)
+        return self.node.profile.runtime.is_own
 
     def level(self, cgroup: Cgroup) -> Level:
         """The level of a planned cgroup in the table of writers."""

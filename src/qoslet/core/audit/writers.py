@@ -45,8 +45,7 @@ def level_of(cgroup: Cgroup, root: str) -> Level:
 def ownership(cgroup: Cgroup, file: str, node: Node, root: str) -> Ownership:
     """Who owns ``file`` there. ``root`` is the abstract name of the cgroup of all pods."""
     own = any(setting.writer == "qoslet" for setting in cgroup.settings)
-    runtime = node.profile.runtime
-    own = own or runtime.oci == "process" or bool(runtime.bundles)
+    own = own or node.profile.runtime.is_own
     level: Level = "qoslet" if own else level_of(cgroup, root)
     return _ownership(level, file, node.profile.minor, cgroup.unit is not None, node.hierarchy)
 

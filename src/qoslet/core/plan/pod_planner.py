@@ -57,8 +57,6 @@ class Planner:
         self._sandbox = sandbox_files(self.policy).settings() if self.policy.runtime.cri else ()
         self._parents: dict[str, tuple[str, str]] = {}
         self._slices = node.driver == "systemd"
-        runtime = self.policy.runtime
-        self._chooses_ids = runtime.oci == "process" or bool(runtime.bundles)
         self.managers = _managers(self.policy)
 
     def qos(self, pod: Pod) -> QosClass:
@@ -135,7 +133,7 @@ class Planner:
             found.append(self._sandbox_group(pod, name))
         containers = without_copied_requests(self.policy, pod).containers
         above, below = name.rstrip("/"), path.rstrip("/")
-        if not (per_qos or self._slices or self._chooses_ids):
+        if not (per_qos or self._slices or self.policy.runtime.is_own):
             below = names.without_parent(self.policy.runtime.cri, below)
         for container, planned in zip(containers, template.containers, strict=True):
             found.append(self._container_group(pod, container, planned, above, below))
@@ -156,10 +154,9 @@ class Planner:
         self, pod: Pod, container: Container, planned: PlannedContainer, name: str, path: str
     ) -> Cgroup:
         """``name`` and ``path`` are those of the cgroup above, empty for the root."""
-        id = self.container_id(pod, container) if self._chooses_ids else container.id
+        id, runtime = self.container_id(pod, container), self.policy.runtime
         place = unit = None
         if id is not None:
-            runtime = self.policy.runtime
             leaf = names.container_leaf(runtime.cri, id, self._slices)
             if self._slices and runtime.oci == "process":
                 leaf = names.process_leaf(path, id)

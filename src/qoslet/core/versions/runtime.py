@@ -81,6 +81,11 @@ class Runtime(Struct, frozen=True):
         """Whose code writes the files: what is not crun does as runc."""
         return "crun" if self.oci == "crun" and not self.tables else "runc"
 
+    @property
+    def is_own(self) -> bool:
+        """Whether qoslet itself starts the containers, as processes or through an OCI runtime."""
+        return self.oci == "process" or self.bundles
+
     def weight(self, shares: int) -> int:
         """cpu.weight as this version computes it, beyond its bounds, too; 0 is "not written"."""
         if self.curve == "quadratic":

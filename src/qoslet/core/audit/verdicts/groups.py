@@ -42,7 +42,7 @@ class MatchedGroups(Struct, frozen=True):
 
 def match(context: AuditContext) -> MatchedGroups:
     """Which planned cgroup each cgroup is. In a pod's cgroup, the one that no status names is
-    its sandbox."""
+    its sandbox, which a plan has not where the CRI runtime is not known."""
     planned = {cgroup.path: cgroup for cgroup in context.plan.cgroups if cgroup.path is not None}
     may_run: dict[str, bool] = {}
     sandboxes: dict[str, Cgroup] = {}
@@ -69,7 +69,7 @@ def match(context: AuditContext) -> MatchedGroups:
             # any of them may be a container whose ID no status has
             unknown.append(parent)
             surplus = [path for path in surplus if path not in found]
-        elif found and _has_sandboxes(context):
+        elif found and not context.is_own:
             one = _sandbox_of(context, sandbox, found)
             surplus = [path for path in surplus if path != one]
             if sandbox is not None:
@@ -82,13 +82,6 @@ def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
     in a tree that was read, too."""
     context = AuditContext(plan, live, {}, Repair(plan.node.hierarchy, {}))
     return {cgroup.name: path for path, cgroup in match(context).planned.items()}
-
-
-def _has_sandboxes(context: AuditContext) -> bool:
-    """Whether the pods of the node have sandboxes: not where qoslet itself starts containers. A
-    plan has none, either, where the CRI runtime is not known."""
-    runtime = context.node.profile.runtime
-    return runtime.oci != "process" and not runtime.bundles
 
 
 def _unit(context: AuditContext, path: str) -> str | None:
