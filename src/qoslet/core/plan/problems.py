@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import Node, pods_limit, schedulable
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
-from qoslet.core.problem import Problem, Severity
+from qoslet.core.problem import Problem
 from qoslet.core.quantity import bytes_text, canonical, from_milli
 from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup
@@ -19,10 +19,6 @@ from qoslet.core.rules.hugetlb import size_of_resource
 
 _OS_FIELD = 24
 """The first minor whose API server keeps spec.os by default: gate IdentifyPodOS, beta in 1.24."""
-
-
-def _row(severity: Severity, where: str, message: str, hint: str) -> Problem:
-    return Problem(severity, where, message, hint)
 
 
 def node_problems(
@@ -45,7 +41,7 @@ def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
     """Pods whose status names another class than their spec makes."""
     for pod, qos in pods:
         if pod.status_qos not in (None, "", qos):
-            yield _row(
+            yield Problem(
                 "warning",
                 f"{pod.where}: status.qosClass",
                 f"the status says {pod.status_qos}, the spec gives another QoS class",
@@ -91,7 +87,7 @@ def room_problems(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> I
         room = left[name].milli if name == "cpu" else left[name].value
         asked = totals.requests.get(name, 0)
         if asked > room:
-            yield _row(
+            yield Problem(
                 "warning",
                 node,
                 f"the pods request {_text(name, asked)} {name}, {_text(name, room)} is allocatable"
@@ -101,12 +97,12 @@ def room_problems(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> I
     if totals.pods > pods_limit(policy.node):
         field, limit = _pods_limit(policy.node)
         text = f"{totals.pods} pods exceed {field} {limit}"
-        yield _row("warning", node, text, f"raise {field} or move pods")
+        yield Problem("warning", node, text, f"raise {field} or move pods")
     limits, room = totals.memory_limits, 0
     if "memory" in policy.enforced:
         room = policy.enforced["memory"].value
     if room and limits > room:
-        yield _row(
+        yield Problem(
             "info",
             node,
             f"memory limits add up to {_text('memory', limits)} of {_text('memory', room)}"
@@ -121,7 +117,7 @@ def _upper(policy: NodePolicy, upper: Sequence[Cgroup]) -> Iterator[Problem]:
     for group in upper:
         for row in group.settings:
             if row.file in ("memory.max", "memory.limit_in_bytes") and row.value.startswith("-"):
-                yield _row(
+                yield Problem(
                     "error",
                     f"{group.name}: {row.file}",
                     f"the limit is {row.value}, which the kernel rejects",
@@ -130,7 +126,7 @@ def _upper(policy: NodePolicy, upper: Sequence[Cgroup]) -> Iterator[Problem]:
         if group.level == "node" and policy.enforced.get("memory") is not None:
             memory = policy.enforced["memory"].value
             if memory == 0 and group.name.endswith("kubepods"):
-                yield _row(
+                yield Problem(
                     "error",
                     group.name,
                     "the reservations leave no memory for pods",
@@ -144,14 +140,14 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
     if policy.node.os == "windows":
         return
     if policy.v2 and runtime.curve == "quadratic" and runtime.oci != "process" and totals.pods:
-        yield _row(
+        yield Problem(
             "info",
             node,
             f"the kubelet writes cpu.weight with a linear curve for pods, {runtime.name} with a quadratic curve for containers",
             "compare weights only between siblings",
         )
     if runtime.cri is not None and runtime.name.count("+") == 0:
-        yield _row(
+        yield Problem(
             "info",
             node,
             f"the OCI runtime of {runtime.name} is not given: qoslet assumes"
@@ -176,7 +172,7 @@ def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Prob
             release = policy.node.profile.kubernetes
             hint = f"{release} has no spec.os: use nodeSelector kubernetes.io/os: {system}"
         message = f"a {system} pod on a {policy.node.os} node"
-        yield _row("warning", f"{template.where}: {field}", message, hint)
+        yield Problem("warning", f"{template.where}: {field}", message, hint)
     if policy.node.os == "windows":
         # imported for nodes with Windows
         from qoslet.core.plan.windows_problems import windows_pod_problems
@@ -205,14 +201,14 @@ def _class_quirks(policy: NodePolicy, template: TemplateSummary) -> Iterator[Pro
     if level is None:
         return
     if not policy.pod_level:
-        yield _row(
+        yield Problem(
             "warning",
             f"{template.where}: spec.resources",
             f"Kubernetes {policy.node.profile.kubernetes} ignores pod-level resources here",
             "the gate PodLevelResources is disabled or unknown; set resources on the containers",
         )
     elif not level.requests and not level.limits and policy.choices.empty_pod_level:
-        yield _row(
+        yield Problem(
             "warning",
             f"{template.where}: spec.resources",
             "an empty pod-level block makes the pod BestEffort, whatever its containers request",
@@ -225,7 +221,7 @@ def _numbers(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]
     for container in template.pod.containers:
         limit = container.resources.limits.get("cpu")
         if limit is not None and 0 < limit.milli < floor and policy.node.kubelet.cpu_cfs_quota:
-            yield _row(
+            yield Problem(
                 "warning",
                 f"{template.where}: {container.field}.resources.limits.cpu",
                 f"the minimum quota is 1000 us: {limit} acts as {floor}m with a period of"
@@ -234,7 +230,7 @@ def _numbers(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]
             )
         request = container.resources.requests.get("cpu")
         if request is not None and abs(request.milli) >= 2**63 // 1024:
-            yield _row(
+            yield Problem(
                 "warning",
                 f"{template.where}: {container.field}.resources.requests.cpu",
                 f"{request} overflows int64 when converted to CPU shares and becomes 2",
@@ -248,7 +244,7 @@ def _rounded(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]
     for container, rows in zip(template.pod.containers, template.containers, strict=True):
         for row in rows:
             if row.effective is not None and row.file in ("cpu.max", "cpu.cfs_quota_us"):
-                yield _row(
+                yield Problem(
                     "info",
                     f"{template.where}: {container.field}.resources.limits.cpu",
                     f"systemd rounds the quota up to whole percent of a CPU: {row.value} becomes"
@@ -271,9 +267,9 @@ def _hugepages(policy: NodePolicy, template: TemplateSummary) -> Iterator[Proble
         if size in policy.node.host.hugepage_sizes:
             what, hint = "hugetlb controller", "use a kernel with CONFIG_CGROUP_HUGETLB"
         message = f"the host has no {what}: no limit is written"
-        yield _row("warning", f"{template.where}: {name}", message, hint)
+        yield Problem("warning", f"{template.where}: {name}", message, hint)
     if not policy.runtime.hugetlb:
-        yield _row(
+        yield Problem(
             "info",
             f"{template.where}: {asked[0]}",
             f"{policy.runtime.name} drops hugepage limits of containers by default: only the pod"
