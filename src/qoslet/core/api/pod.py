@@ -142,6 +142,10 @@ class Pod(Struct, frozen=True, gc=False):
         """``namespace/name``: how people and commands name the pod."""
         return f"{self.namespace}/{self.name}"
 
+    def contradicts(self, qos: QosClass) -> bool:
+        """Whether its status names another class than ``qos``, that of its spec."""
+        return self.status_qos not in (None, "", qos)
+
     @property
     def has_ended(self) -> bool:
         """Whether all of its containers have, for good. A kubelet says Failed as soon as it ends a pod

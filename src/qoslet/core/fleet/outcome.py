@@ -295,7 +295,7 @@ class _Pods:
             self._sums.add(
                 template.qos, template.memory, template.milli, group.count, apart=template.apart
             )
-        if shape.status_qos not in (None, "", template.qos):
+        if shape.contradicts(template.qos):
             self._contradicted += [member(shape, group.first)] * group.count
         if "memory" not in template.sums.limits:
             self.unlimited += group.count

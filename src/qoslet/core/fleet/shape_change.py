@@ -135,7 +135,7 @@ class ShapeChanges(dict[int, ShapeChange]):
         still = [one.effect("same" if one.fractions is not None else "none") for one in cgroups]
         summary = TemplateSummary.of(pod, template, 1)
         rows = tuple([one.severity for one in pod_problems(after.planner.policy, summary)])
-        contradicted = pod.status_qos not in (None, "", template.qos)
+        contradicted = pod.contradicts(template.qos)
         return ShapeChange(
             left,
             right,

@@ -134,7 +134,8 @@ class LivePlan:
         else:
             self._largest.changed(id(template))
         self._contradicted.discard(pod.uid)
-        self._note_contradiction(held)
+        if pod.contradicts(template.qos):
+            self._contradicted.add(pod.uid)
         others = _NOBODY
         if held.pins or (old is not None and old.pins):
             others = self._pin(pod.uid) - {pod.uid}
@@ -151,8 +152,8 @@ class LivePlan:
             held = _Held(pod, template, static and pins(pod, template), number)
             self._held[pod.uid] = held
             users.setdefault(id(template), []).append(held)
-            if pod.status_qos and pod.status_qos != template.qos:
-                self._note_contradiction(held)
+            if pod.contradicts(template.qos):
+                self._contradicted.add(pod.uid)
         self._count += len(pods)
         self._changed()
         for some in users.values():
@@ -173,11 +174,6 @@ class LivePlan:
             self._changed()
             self._add_sums(held.template, 1 if admitted else -1)
             (self._rejected.discard if admitted else self._rejected.add)(uid)
-
-    def _note_contradiction(self, held: _Held) -> None:
-        """Remember a pod whose status names another class than its spec makes."""
-        if held.pod.status_qos not in (None, "", held.template.qos):
-            self._contradicted.add(held.pod.uid)
 
     def remove(self, uid: str) -> frozenset[str]:
         """Leave a pod out; an unknown one is no fault. The UIDs of pods whose groups changed."""
@@ -293,8 +289,7 @@ class LivePlan:
         if self._users[id(template)].noted:
             summary = TemplateSummary.of(pod, template, 1)
             rows = tuple(pod_problems(self.planner.policy, summary))
-        if pod.status_qos:
-            rows = (*rows, *contradictions([(pod, template.qos)]))
+        rows += tuple(contradictions([(pod, template.qos)]))
         managers = self.planner.managers
         refused = None if managers is None else managers.refused.get(pod.uid)
         return PodGroups(pod, template.qos, self._planned(held), rows, others, refused)

@@ -40,7 +40,7 @@ def upper_problems(
 def contradictions(pods: Iterable[tuple[Pod, QosClass]]) -> Iterator[Problem]:
     """Pods whose status names another class than their spec makes."""
     for pod, qos in pods:
-        if pod.status_qos not in (None, "", qos):
+        if pod.contradicts(qos):
             yield Problem(
                 "warning",
                 f"{pod.where}: status.qosClass",
