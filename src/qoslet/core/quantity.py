@@ -225,6 +225,11 @@ def total(amounts: Iterable[Quantity]) -> Quantity:
     return result
 
 
+def counted(resource: str, amount: Quantity) -> int:
+    """Millicores of ``cpu``, whole units of any other resource."""
+    return amount.milli if resource == "cpu" else amount.value
+
+
 def bytes_text(amount: int) -> str:
     """Bytes for people: above a MiB those that are no whole number of MiB are rounded."""
     if amount > _MIB and amount % _MIB:

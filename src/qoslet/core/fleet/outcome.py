@@ -28,6 +28,7 @@ from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.plan.problems import contradictions, pod_problems, room_problems, upper_problems
 from qoslet.core.plan.totals import Largest, NodeTotals, TemplateSummary, bytes_of
 from qoslet.core.problem import Problem, Severity
+from qoslet.core.quantity import counted
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.pod_template import PodTemplatePlan
 from qoslet.core.resources.qos_cgroups import QosTotals, QosTotalsBuilder
@@ -84,9 +85,7 @@ class NodeOutcome(Struct, frozen=True, gc=False):
 
 def amounts(quantities: Quantities) -> dict[str, int]:
     """Quantities as whole numbers."""
-    return {
-        name: amount.milli if name == "cpu" else amount.value for name, amount in quantities.items()
-    }
+    return {name: counted(name, amount) for name, amount in quantities.items()}
 
 
 def gravest(found: Collection[Severity]) -> State:

@@ -11,7 +11,7 @@ from qoslet.core.api.pod import Pod, QosClass
 from qoslet.core.node.node import Node, pods_limit, schedulable
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem
-from qoslet.core.quantity import bytes_text, canonical, from_milli
+from qoslet.core.quantity import bytes_text, canonical, counted, from_milli
 from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
@@ -84,7 +84,7 @@ def room_problems(policy: NodePolicy, totals: NodeTotals, largest: Largest) -> I
     for name in ("cpu", "memory", *(n for n in left if n.startswith("hugepages-"))):
         if name not in left:
             continue
-        room = left[name].milli if name == "cpu" else left[name].value
+        room = counted(name, left[name])
         asked = totals.requests.get(name, 0)
         if asked > room:
             yield Problem(

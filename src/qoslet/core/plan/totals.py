@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from qoslet.core.api.pod import Pod, QosClass, Quantities
 from qoslet.core.cgroup.interface_files import PROTECTION
+from qoslet.core.quantity import counted
 from qoslet.core.resources.cgroup_tree import Setting
 from qoslet.core.resources.pod_template import PodTemplatePlan
 
@@ -63,8 +64,7 @@ class NodeTotals(Struct, gc=False):
         count = sign * template.count
         self.pods += count
         for name, asked in template.requests.items():
-            amount = asked.milli if name == "cpu" else asked.value
-            self.requests[name] = self.requests.get(name, 0) + count * amount
+            self.requests[name] = self.requests.get(name, 0) + count * counted(name, asked)
         if "memory" in template.limits:
             self.memory_limits += count * template.limits["memory"].value
         for rows in template.containers:
@@ -199,9 +199,7 @@ class Largest:
 def _parts(summary: TemplateSummary) -> dict[tuple[str, bool], Part]:
     pod, count = summary.pod, summary.count
     return {
-        (name, limits): Part(
-            -count * (quantity.milli if name == "cpu" else quantity.value), pod.key, count, pod.uid
-        )
+        (name, limits): Part(-count * counted(name, quantity), pod.key, count, pod.uid)
         for limits, quantities in ((False, summary.requests), (True, summary.limits))
         for name, quantity in quantities.items()
     }
