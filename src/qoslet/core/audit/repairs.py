@@ -64,8 +64,8 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
             text = " ".join(f"+{name}" for name in sorted(added))
             controllers.append(Step("set", one.path, SUBTREE, text, why=one.verdict))
             continue
-        settings = {setting.file: setting for setting in planned[one.name].settings}
-        value = settings[file].value if file in settings else one.expected
+        setting = planned[one.name].by_file.get(file)
+        value = one.expected if setting is None else setting.value
         rows.append(Difference(one.path, "differs", file, value, one.found, one.verdict))
         if one.verdict == "latent":
             latent.add((one.path, file))

@@ -72,7 +72,7 @@ def _changed(
 
 def _values(plan: Plan) -> dict[tuple[str, str], str]:
     return {
-        (cgroup.name, setting.file): setting.applied
+        (cgroup.name, file): value
         for cgroup in plan.cgroups
-        for setting in cgroup.settings
+        for file, value in cgroup.applied.items()
     }

@@ -71,7 +71,7 @@ def _has_pods(cgroup: Cgroup, children: Mapping[str, list[Cgroup]]) -> bool:
 
 def cgroup_weight(cgroup: Cgroup) -> float:
     """What a cgroup has beside its siblings."""
-    files = {setting.file: setting.applied for setting in cgroup.settings}
+    files = cgroup.applied
     if files.get("cpu.idle") == "1":
         return _IDLE["cpu.weight" if "cpu.weight" in files else "cpu.shares"]
     return weight_of(files)

@@ -177,7 +177,7 @@ def deciding(pair: Pair) -> Pair:
     before, after = pair.before, pair.after
     if before is None or after is None:
         return Pair(before and _BLANK, after and _BLANK, "")
-    left, right = ({one.file: one for one in side.settings} for side in (before, after))
+    left, right = before.by_file, after.by_file
     kept: set[str] = set()
     for file in left.keys() | right.keys():
         one, other = left.get(file), right.get(file)

@@ -324,7 +324,8 @@ def _value_in(plan: Plan, cgroup: Cgroup, file: str) -> str | None:
             continue
         if file == OOM:
             return None if other.oom_score_adj is None else str(other.oom_score_adj)
-        return next((s.value for s in other.settings if s.file == file), None)
+        setting = other.by_file.get(file)
+        return None if setting is None else setting.value
     return None
 
 

@@ -63,6 +63,16 @@ class Cgroup(Struct, frozen=True, gc=False):
     oom_inputs: tuple[object, ...] = ()
 
     @property
+    def by_file(self) -> dict[str, Setting]:
+        """Its settings by their files."""
+        return {setting.file: setting for setting in self.settings}
+
+    @property
+    def applied(self) -> dict[str, str]:
+        """The values that are expected back from the kernel, by their files."""
+        return {setting.file: setting.applied for setting in self.settings}
+
+    @property
     def by_runtime(self) -> bool:
         """Whether a runtime makes it, with its values, and removes it."""
         settings = self.settings if self.level == "container" else ()

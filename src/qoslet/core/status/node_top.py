@@ -237,7 +237,7 @@ def _planned(cgroup: Cgroup, above: str, depth: int, qos: Mapping[str, str]) -> 
         qos=qos.get(pod.uid, "") if pod is not None else "",
         cpu_request=cpu,
         memory_request=memory,
-        planned={setting.file: setting.applied for setting in cgroup.settings},
+        planned=cgroup.applied,
         has_ended=container is not None and container.runs is False,
     )
 

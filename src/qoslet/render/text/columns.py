@@ -154,11 +154,6 @@ GROUPS = (("CPU", ("weight", "cpu")), ("MEMORY", ("min", "low", "worth", "high",
 """The headings above columns."""
 
 
-def by_file(cgroup: Cgroup) -> Rows:
-    """The group's settings by their file."""
-    return {setting.file: setting for setting in cgroup.settings}
-
-
 def label(cgroup: Cgroup, qos: str | None, alone: bool = False) -> str:
     """What people call the group: the tier, the pod, the container.
 

@@ -19,7 +19,6 @@ from qoslet.render.text.columns import (
     COLUMNS,
     DRAWN,
     GROUPS,
-    by_file,
     cut_protection,
     heading,
     label,
@@ -96,7 +95,7 @@ def lines_of(plan: Plan, terminal: Terminal, exact: bool, verbose: bool) -> list
     waiting = [(cgroup, "", "") for cgroup in reversed(children.get("", []))]
     while waiting:
         cgroup, trunk, below = waiting.pop()
-        rows = by_file(cgroup)
+        rows = cgroup.by_file
         own = qos.get(cgroup.pod.uid) if cgroup.pod else None
         cells = {name: cell(cgroup, rows, exact).replace("→", arrow) for name, cell in COLUMNS}
         standing = known.get(key_of(cgroup))
@@ -336,7 +335,7 @@ def table(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = F
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox" and not verbose:
             continue
-        settings = by_file(cgroup)
+        settings = cgroup.by_file
         pod = cgroup.pod
         words = (
             cgroup.level,

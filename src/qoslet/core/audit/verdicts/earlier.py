@@ -4,7 +4,7 @@ with another one does not write them again."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 
 from msgspec import Struct
@@ -129,12 +129,12 @@ class EarlierConfiguration:
         """The cgroups in which another configuration plans other values."""
         plan, live = self._context.plan, self._context.live.cgroups
         then = planned([one.pod for one in plan.pods], other.node)
-        values = {one.name: _values(one) for one in then.cgroups}
+        values = {one.name: one.applied for one in then.cgroups}
         for cgroup in plan.cgroups:
             group = live.get(cgroup.path or "")
             if cgroup.pod is None or group is None or cgroup.level == "sandbox":
                 continue
-            now, before = _values(cgroup), values.get(cgroup.name, {})
+            now, before = cgroup.applied, values.get(cgroup.name, {})
             states, files, has_quota = set[bool | None](), set[str](), False
             for file in other.files:
                 fresh = released(file, self._context.node.hierarchy) or ""
@@ -164,10 +164,6 @@ class EarlierConfiguration:
 
 def _is_unlimited(quota: str) -> bool:
     return quota.startswith(("max", "-1"))
-
-
-def _values(cgroup: Cgroup) -> Mapping[str, str]:
-    return {setting.file: setting.applied for setting in cgroup.settings}
 
 
 def _tells_period(rows: list[_Row]) -> bool:

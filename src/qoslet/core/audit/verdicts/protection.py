@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
-from qoslet.core.audit.verdicts.values import values_by_file
 from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.cgroup.names import parents
 from qoslet.core.resources.cgroup_tree import Cgroup
@@ -51,8 +50,7 @@ def _finding(
     context: AuditContext, planned: Mapping[str, Cgroup], file: str, blocker: str, paths: list[str]
 ) -> Finding:
     cgroup = planned.get(blocker)
-    settings = {} if cgroup is None else values_by_file(cgroup)
-    wanted = settings[file].applied if file in settings else None
+    wanted = None if cgroup is None else cgroup.applied.get(file)
     # where the plan has the same gap, it is the release that does so
     planned_so = cgroup is not None and wanted in (None, "0")
     count = f"{len(paths)} cgroups" if len(paths) > 1 else "1 cgroup"

@@ -318,10 +318,8 @@ class Values:
 
 def _period(cgroup: Cgroup) -> int:
     """The period of the cgroup's v1 quota in microseconds."""
-    for setting in cgroup.settings:
-        if setting.file == "cpu.cfs_period_us" and setting.value.isdecimal():
-            return int(setting.value)
-    return 100_000
+    setting = cgroup.by_file.get("cpu.cfs_period_us")
+    return int(setting.value) if setting is not None and setting.value.isdecimal() else 100_000
 
 
 def _has_other_period(setting: Setting, live: LiveCgroup, found: str, period: int) -> bool:
@@ -348,8 +346,3 @@ def _other_curve(setting: Setting) -> tuple[str, int] | None:
     if setting.rule.endswith(".linear"):
         return "logarithmic", weight_quadratic(shares)
     return "linear", weight_linear(shares)
-
-
-def values_by_file(cgroup: Cgroup) -> Mapping[str, Setting]:
-    """The settings of a cgroup by their files."""
-    return {setting.file: setting for setting in cgroup.settings}

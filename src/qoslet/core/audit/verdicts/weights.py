@@ -37,7 +37,7 @@ def _split(context: AuditContext, planned: Mapping[str, Cgroup], finding: Findin
         if path.rpartition("/")[0] != parent or path not in context.live.cgroups:
             continue
         text = context.live.cgroups[path].values.get(WEIGHT, "")
-        plan = next((one.applied for one in cgroup.settings if one.file == WEIGHT), "")
+        plan = cgroup.applied.get(WEIGHT, "")
         if text.isdecimal() and plan.isdecimal():
             found[path], wanted[path] = int(text), int(plan)
     if len(found) < 2 or finding.path not in found:
