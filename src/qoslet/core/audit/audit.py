@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import AuditReport, Finding, Unread
 from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
-from qoslet.core.audit.repair import Repair
+from qoslet.core.audit.repair import UNKNOWN_SYSTEMD, Repair
 from qoslet.core.audit.verdicts.alike import alike_files
 from qoslet.core.audit.verdicts.controllers import controller_findings
 from qoslet.core.audit.verdicts.groups import (
@@ -202,7 +202,7 @@ def _context(
     plan: Plan, live: LiveTree, units: Mapping[str, Units], mounts: Mapping[str, str]
 ) -> AuditContext:
     node = plan.node
-    systemd = (node.host.systemd or 999) if node.driver == "systemd" else None
+    systemd = (node.host.systemd or UNKNOWN_SYSTEMD) if node.driver == "systemd" else None
     return AuditContext(plan, live, units, Repair(node.hierarchy, mounts, systemd))
 
 

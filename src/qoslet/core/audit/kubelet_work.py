@@ -50,7 +50,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     rows = (_with_age(one, work.older) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
-    ending = [one for one in report.findings if one.verdict == "orphan" and _uid(one) in uids]
+    ending = [one for one in report.findings if one.verdict == "orphan" and _pod_uid(one) in uids]
     changed = replace(work, has_changed=work.has_changed or bool(ending))
     findings = []
     for one in report.findings:
@@ -161,9 +161,3 @@ def _pod_uid(finding: Finding) -> str:
 def _plain(uids: frozenset[str]) -> set[str]:
     """The UIDs as names of cgroups have them."""
     return {uid.replace("_", "-") for uid in uids}
-
-
-def _uid(finding: Finding) -> str:
-    """The UID in the name of a pod's cgroup."""
-    leaf = finding.path.rpartition("/")[2].removesuffix(SLICE)
-    return leaf.rpartition("pod")[2].replace("_", "-")

@@ -11,6 +11,9 @@ from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.cgroup.unit_properties import carried, properties, properties_v1, words
 
+UNKNOWN_SYSTEMD = 999
+"""Stands for a systemd whose version is not known: it has every property."""
+
 
 class Repair(Struct, frozen=True):
     """``mounts``: v1 controller to mount point, or ``unified`` to that of v2. ``systemd`` is its

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import property_of
 from qoslet.core.node.node import Node
-from qoslet.core.reconcile.file_writers import FileWriter, Level, resets, writer_of
+from qoslet.core.reconcile.file_writers import Level, resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 _WRITERS = {
@@ -18,7 +18,7 @@ _WRITERS = {
     "systemd": "systemd",
     "qoslet": "qoslet",
 }
-_ROOT = "a process with root's rights that wrote the file"
+ROOT = "a process with root's rights that wrote the file"
 _SYSTEMD = "systemd, with systemctl set-property or a drop-in of the unit"
 _OOM_POLICY = (
     "systemd, which writes what the unit's OOMPolicy says with each property of the unit, and after a"
@@ -32,7 +32,6 @@ class Ownership(Struct, frozen=True):
     writer: str | None
     may_have: tuple[str, ...]
     reset_by: str
-    row: FileWriter | None
 
 
 def level_of(cgroup: Cgroup, root: str) -> Level:
@@ -53,7 +52,7 @@ def ownership(cgroup: Cgroup, file: str, node: Node, root: str) -> Ownership:
 @lru_cache(maxsize=1024)
 def _ownership(level: Level, file: str, minor: int, unit: bool, hierarchy: str) -> Ownership:
     row = writer_of(level, file, minor)
-    may_have = [_ROOT]
+    may_have = [ROOT]
     if unit and property_of(file, hierarchy, None) is not None:
         may_have.append(_SYSTEMD)
     elif unit and file == "memory.oom.group":
@@ -61,4 +60,4 @@ def _ownership(level: Level, file: str, minor: int, unit: bool, hierarchy: str) 
     if row is not None:
         may_have.append(f"{row.writer}, {row.when}")
     writer = None if row is None else _WRITERS.get(row.writer, row.writer)
-    return Ownership(writer, tuple(may_have), resets(row, file, unit), row)
+    return Ownership(writer, tuple(may_have), resets(row, file, unit))

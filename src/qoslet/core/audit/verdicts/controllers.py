@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import SUBTREE, LiveCgroup
+from qoslet.core.audit.writers import ROOT
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import parents
 from qoslet.core.node.node import PLANNED_CONTROLLERS
@@ -82,10 +83,7 @@ def _finding(
         expected=" ".join(sorted(enabled | lacking)),
         found=live.values[SUBTREE],
         writer=_writer(context),
-        may_have=(
-            "a process with root's rights that wrote the file",
-            "systemd, which disables what no unit needs",
-        ),
+        may_have=(ROOT, "systemd, which disables what no unit needs"),
         reset_by="whatever creates a cgroup below enables it again; values must be written again",
         source=None
         if context.is_own

@@ -12,6 +12,7 @@ from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, LiveTree
 from qoslet.core.audit.repair import Repair
 from qoslet.core.audit.verdicts.processes import named
+from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import (
     SLICE,
     DriverName,
@@ -141,13 +142,8 @@ def _abstract(context: AuditContext, path: str) -> str:
     """The name of a cgroup that is not planned."""
     leaf = path.rpartition("/")[2]
     if context.node.driver == "systemd" and leaf.endswith(SLICE):
-        return to_cgroupfs(_systemd_name(leaf))
+        return to_cgroupfs(from_systemd(leaf))
     return path
-
-
-def _systemd_name(leaf: str) -> tuple[str, ...]:
-    """The components of a slice; a pod's UID, whose dashes are underscores, stays whole."""
-    return from_systemd(leaf)
 
 
 def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[Finding]:
@@ -328,4 +324,4 @@ def partly_missing(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> F
 
 
 def _controllers(cgroup: Cgroup) -> list[str]:
-    return list(dict.fromkeys(one.file.partition(".")[0] for one in cgroup.settings))
+    return list(dict.fromkeys(controller(one.file) for one in cgroup.settings))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.audit.writers import ROOT
 from qoslet.core.resources.cgroup_tree import Cgroup
 
 
@@ -55,7 +56,7 @@ def paused_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> F
         writer="qoslet" if context.is_own else "runtime",
         may_have=(
             "a program that pauses containers or makes checkpoints of them, such as ctr and runc",
-            "a process with root's rights that wrote the file",
+            ROOT,
         ),
         reset_by="nothing resets it",
         fix=context.repair.write(live.path, file, thawed),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.audit.writers import ROOT
 from qoslet.core.cgroup.names import is_below
 from qoslet.core.reconcile.file_writers import resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup
@@ -16,6 +17,7 @@ from qoslet.core.rules.catalog import RULES
 
 OOM = "oom_score_adj"
 _MOST = 5
+_MOVERS = ("a process with root's rights that wrote cgroup.procs",)
 
 
 def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Iterator[Finding]:
@@ -69,7 +71,7 @@ def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
         reset_by=f"{'qoslet' if context.is_own else 'the kubelet'} kills them when it removes the cgroup"
         if cgroup.level == "pod"
         else "nothing moves them",
-        may_have=("a process with root's rights that wrote cgroup.procs",),
+        may_have=_MOVERS,
         hint="move them back into their container's cgroup.procs, or end them",
     )
 
@@ -82,7 +84,7 @@ def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Findin
     return replace(
         finding,
         found=" ".join(map(str, live.strangers)),
-        may_have=("a process with root's rights that wrote cgroup.procs",),
+        may_have=_MOVERS,
         reset_by=f"{'qoslet' if context.is_own else 'the runtime'} kills them when the container ends",
         hint="it is in another mount namespace, or has another parent; move it back, or end it",
     )
@@ -94,7 +96,7 @@ def _partial(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
     return replace(
         finding,
         found=" ".join(map(str, live.partial)),
-        may_have=("a process with root's rights that wrote cgroup.procs",),
+        may_have=_MOVERS,
         reset_by="nothing moves them",
         hint="compare /proc/PID/cgroup: all controllers of a container name the same cgroup",
     )
@@ -138,7 +140,7 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
         writer="qoslet" if own else "runtime",
         may_have=(
             "the program itself",
-            "a process with root's rights that wrote the file",
+            ROOT,
             "whatever started it without CAP_SYS_RESOURCE, which is needed to lower the value",
         ),
         reset_by="qoslet, when the container restarts" if own else resets(row),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveCgroup, Units
+from qoslet.core.audit.repair import UNKNOWN_SYSTEMD
 from qoslet.core.audit.verdicts.alike import AlikeValues, alike_files
 from qoslet.core.audit.verdicts.cpusets import UNCLEARED, Cpusets, can_be_cleared
 from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
@@ -28,9 +29,6 @@ from qoslet.core.reconcile.file_writers import Level, resets
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.rules.cpu import weight_linear, weight_quadratic
 
-NEWEST_SYSTEMD = 999
-"""Stands for a systemd whose version is not known."""
-
 
 class Values:
     """The comparison of cgroups; ``compared`` counts the values. ``planned`` are those that are matched, by
@@ -45,7 +43,7 @@ class Values:
         node = context.node
         self._page = node.host.page_size
         self._hierarchy = node.hierarchy
-        self._version = node.host.systemd or NEWEST_SYSTEMD
+        self._version = node.host.systemd or UNKNOWN_SYSTEMD
 
     def compare(self, cgroup: Cgroup, live: LiveCgroup) -> Iterator[Finding]:
         """The findings about the files of a planned cgroup, in the order of the plan, then about
