@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
+from qoslet.agent.state.read_back import read_back
 from qoslet.core.audit.kubelet_work import is_sum
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -18,13 +19,12 @@ from qoslet.core.reconcile.give_back import is_ours
 from qoslet.core.reconcile.journal import (
     JournalState,
     Key,
-    ReadBack,
     Released,
     Removed,
     Verified,
     record_done,
 )
-from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.core.reconcile.steps import Outcome
 from qoslet.core.reconcile.take_over import taken_over
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
@@ -272,7 +272,7 @@ class PolicyFiles:
         self.adopt({step.path for step in diff.steps})
         outcomes = executor.perform(diff.steps, limit=LIMIT).outcomes
         self._take(outcomes, {(row.path, row.file) for row in back}, result)
-        self._read_back(outcomes)
+        read_back(executor, outcomes)
         self._verify(outcomes)
 
     def _take_pending(self, result: FilesSync) -> None:
@@ -313,25 +313,6 @@ class PolicyFiles:
         if self._refused.get(key, ("", 0.0))[0] != error:
             result.errors.append(_fault(key, error))
         self._refused[key] = error, self._clock() + RETRY_SECONDS
-
-    def _read_back(self, outcomes: Sequence[Outcome]) -> None:
-        """Write down what the kernel made of the values, which tells them from those of others."""
-        done: dict[Key, Step] = {
-            (one.step.path, one.step.file): one.step
-            for one in outcomes
-            if one.error is None and not one.pending
-        }
-        journal, read = self._executor.journal, self._read({path: None for path, _ in done})
-        entries = [
-            ReadBack(*key, found)
-            for key, step in done.items()
-            if key in journal.ledger.files
-            and key[0] in read
-            and (found := read[key[0]].values.get(key[1])) is not None
-            and not same(key[1], step.value, found)
-        ]
-        if entries:
-            record_done(journal, entries)
 
     def _verify(self, outcomes: Sequence[Outcome]) -> None:
         """Forget the earlier values of files once no file holds one: whoever writes such a value

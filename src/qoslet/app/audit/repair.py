@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,14 +12,14 @@ from msgspec import Struct
 from qoslet.agent.one_shot import LIMIT
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
+from qoslet.agent.state.read_back import read_back
 from qoslet.app import tree as owned_tree
 from qoslet.app.audit.machine import Audited
 from qoslet.core.audit.repairs import NotRepaired, Repairs, repairs
-from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.names import to_cgroupfs
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
-from qoslet.core.reconcile.journal import CONTROL, GUEST, GUESTS, ReadBack, record_done
-from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.core.reconcile.journal import CONTROL, GUEST, GUESTS
+from qoslet.core.reconcile.steps import Outcome
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import JOURNAL, escaped, state_directory
 from qoslet.host.state.resume import verb_of
@@ -62,9 +62,13 @@ def repair(look: Look, choose: Choose, *, dry_run: bool) -> Repaired:
     """Audit, write what can be repaired, audit again; ``look`` audits once. Nothing is locked or
     journalled where nothing is to be written. Raises QosletError, CannotDo where another qoslet has
     the tree."""
-    audited = look()
-    report = choose(audited)
-    todo = repairs(audited.plan, report.findings)
+
+    def find() -> tuple[Audited, AuditReport, Repairs]:
+        audited = look()
+        report = choose(audited)
+        return audited, report, repairs(audited.plan, report.findings)
+
+    audited, report, todo = find()
     place, verb = _place(audited.plan)
     if dry_run or not todo.paths:
         return Repaired(place.root, audited, report, left=todo.left, commands=todo.commands)
@@ -77,18 +81,14 @@ def repair(look: Look, choose: Choose, *, dry_run: bool) -> Repaired:
         notes = tuple(tree.notes)
         for _ in range(ROUNDS):
             # what was found before the lock may be repaired, or planned otherwise, by now
-            audited = look()
-            report = choose(audited)
-            todo = repairs(audited.plan, report.findings)
+            audited, report, todo = find()
             tried = {(one.step.path, one.step.file, one.step.value) for one in outcomes}
             done, waiting = _write(tree, todo, tried)
             outcomes += done
             if not todo.controllers or not done:
                 break
         if outcomes:
-            audited = look()
-            report = choose(audited)
-            todo = repairs(audited.plan, report.findings)
+            audited, report, todo = find()
     return Repaired(
         place.root, audited, report, tuple(outcomes), todo.left, tuple(waiting), notes=notes
     )
@@ -137,7 +137,7 @@ def _write(
         {(path, file): text for path, one in seen.items() for file, text in one.values.items()}
     )
     outcomes = executor.perform(steps, limit=LIMIT).outcomes
-    _read_back(tree, outcomes)
+    read_back(executor, outcomes)
     return outcomes, waiting
 
 
@@ -148,19 +148,3 @@ def _is_off(row: Difference, seen: dict[str, ObservedCgroup], todo: Repairs) -> 
         return False
     found = one.values.get(row.file)
     return found is not None and ((row.path, row.file) in todo.latent or found == row.found)
-
-
-def _read_back(tree: owned_tree.OwnedTree, outcomes: Sequence[Outcome]) -> None:
-    """Write down what the kernel made of the values, which tells them from those of others."""
-    journal, entries = tree.journal, list[ReadBack]()
-    written: dict[tuple[str, str], Step] = {
-        (one.step.path, one.step.file): one.step for one in outcomes if one.error is None
-    }
-    groups = {path: tree.read_cgroup(path) for path, _ in written}
-    for (path, file), step in written.items():
-        group = groups[path]
-        found = None if group is None else group.values.get(file)
-        if file != CONTROL and found is not None and not same(file, step.value, found):
-            entries.append(ReadBack(path, file, found))
-    if journal is not None and entries:
-        record_done(journal, entries)
