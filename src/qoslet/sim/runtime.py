@@ -139,7 +139,7 @@ class SimRuntime:
                 run.spec.memo,
                 run.ending is not None,
                 manifest=run.spec.manifest,
-                roles={launch.name: launch.role for launch in run.spec.launches},
+                roles=run.spec.roles,
             )
             for uid, run in self._pods.items()
         }
@@ -177,9 +177,7 @@ class SimRuntime:
                 end_reason=run.lives[name].end_reason,
                 backoff=0.0
                 if run.ending
-                else backoff_seconds(
-                    next(one for one in run.spec.launches if one.name == name), run.lives[name]
-                ),
+                else backoff_seconds(run.spec.launch(name), run.lives[name]),
             )
             for run, name, path in self._all()
         ]
@@ -231,8 +229,7 @@ class SimRuntime:
 
     def _behaviour(self, run: _Run, name: str) -> Behaviour:
         """What a container does."""
-        role = next(launch.role for launch in run.spec.launches if launch.name == name)
-        return self._behaviour_of(run.spec.uid, name, role)
+        return self._behaviour_of(run.spec.uid, name, run.spec.launch(name).role)
 
     def _threads(self, run: _Run, name: str) -> float:
         """How many CPUs a container wants now."""

@@ -93,11 +93,6 @@ def failing_row(pod: Pod, field: str) -> Problem:
     return problem_row(pod, "warning", field, message, "use exec, httpGet or sleep")
 
 
-def hook_of(hooks: tuple[Hook, ...], kind: HookKind) -> Hook | None:
-    """The hook of a kind, None where there is none."""
-    return next((one for one in hooks if one.kind == kind), None)
-
-
 def _hook(kind: HookKind, given: Mapping[str, Any], raw: Mapping[str, Any]) -> Hook:
     """One hook, which has one handler: the API server's rules were applied before. Raises ``BadProbe``."""
     if given.get("exec") is not None:

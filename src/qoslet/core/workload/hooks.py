@@ -10,15 +10,9 @@ from msgspec.structs import replace
 
 from qoslet.core.workload.hook_spec import Hook, HookKind
 from qoslet.core.workload.life import Life
-from qoslet.core.workload.process_spec import ProcessSpec
 
 TEXT_LENGTH = 1024
 """Characters of what a hook says that are told."""
-
-
-def has_post_start(launch: ProcessSpec) -> bool:
-    """Whether a container's start ends with a hook."""
-    return any(hook.kind == "postStart" for hook in launch.hooks)
 
 
 def hook_began(life: Life, kind: HookKind, now: float) -> Life:

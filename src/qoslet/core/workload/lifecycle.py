@@ -98,16 +98,16 @@ def deadline_of(life: Life) -> float | None:
 
 def _lets_on(launch: ProcessSpec, life: Life) -> bool:
     """Whether a sidecar lets the containers after it begin."""
-    waits = any(probe.kind == "startup" for probe in launch.probes)
     if life.post_start == "failed":
         return False
+    waits = launch.has_probe("startup")
     return life.started if waits else life.starts > 0 and life.phase != "starting"
 
 
 def _holds_up(launch: ProcessSpec, life: Life) -> bool:
     """Whether the containers after it wait for its ``postStart``: a kubelet starts one after the other,
     and each start ends with it."""
-    asked = any(hook.kind == "postStart" for hook in launch.hooks)
+    asked = launch.hook("postStart") is not None
     return (asked and life.phase == "starting") or in_post_start(life)
 
 
@@ -247,7 +247,7 @@ def _kill_at(life: Life, deadline: float) -> float:
 
 def _pre_stop(launch: ProcessSpec, life: Life, now: float, hook_by: float) -> Action | None:
     """Its ``preStop``, where that is due: not for one that has ended, nor without time."""
-    asked = any(hook.kind == "preStop" for hook in launch.hooks)
+    asked = launch.hook("preStop") is not None
     first = not life.pre_stop and life.signalled_at is None
     due = asked and first and life.phase == "running" and now < hook_by
     return Action("preStop", launch.name) if due else None

@@ -14,11 +14,10 @@ from qoslet.core.workload.config.references import UnmetReference
 from qoslet.core.workload.container_spec import ContainerSpec, OciPod, PodMessages, Sandbox
 from qoslet.core.workload.fields import RestartPolicy as RestartPolicy
 from qoslet.core.workload.folders.types import FolderVolume
-from qoslet.core.workload.hook_spec import Hook
+from qoslet.core.workload.hook_spec import Hook, HookKind
+from qoslet.core.workload.probe_spec import Kind as ProbeKind
 from qoslet.core.workload.probe_spec import Probe
-from qoslet.core.workload.security.context import (
-    Credentials,
-)
+from qoslet.core.workload.security.context import Credentials
 from qoslet.core.workload.volumes import MemoryVolume as MemoryVolume
 from qoslet.core.workload.volumes import VolumeMount as VolumeMount
 
@@ -47,6 +46,14 @@ class ProcessSpec(Struct, frozen=True, omit_defaults=True):
     """What a runtime that makes containers is asked for; None for a plain process."""
     probes: tuple[Probe, ...] = ()
     hooks: tuple[Hook, ...] = ()
+
+    def has_probe(self, kind: ProbeKind) -> bool:
+        """Whether it has a probe of this kind."""
+        return any(probe.kind == kind for probe in self.probes)
+
+    def hook(self, kind: HookKind) -> Hook | None:
+        """Its hook of this kind; None where it has none."""
+        return next((hook for hook in self.hooks if hook.kind == kind), None)
 
 
 class PodSpec(Struct, frozen=True, omit_defaults=True):
@@ -84,6 +91,15 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     unmet: tuple[UnmetReference, ...] = ()
     """What the input lacks: as long as there is any, the pod does not start, and one that runs
     stays as it is."""
+
+    def launch(self, name: str) -> ProcessSpec:
+        """The container of that name."""
+        return next(launch for launch in self.launches if launch.name == name)
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The roles of its containers by their names."""
+        return {launch.name: launch.role for launch in self.launches}
 
     @property
     def runnable(self) -> bool:

@@ -48,7 +48,7 @@ class KeptPod:
             self.ending is not None,
             parents,
             self.spec.manifest,
-            {launch.name: launch.role for launch in self.spec.launches},
+            self.spec.roles,
             self.created,
         )
 

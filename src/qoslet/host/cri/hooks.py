@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from qoslet.core.workload.hook_spec import TCP_SOCKET, Hook, HookKind, hook_of
+from qoslet.core.workload.hook_spec import TCP_SOCKET, Hook, HookKind
 from qoslet.core.workload.hooks import hook_began, hook_ended, hook_wanted
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import QosletError
@@ -50,7 +50,7 @@ class CriHooks:
         """Run a hook of a container that runs."""
         pod, name = self._pod, launch.name
         # one that an edit removed meanwhile asks for nothing
-        hook = hook_of(launch.hooks, kind) or Hook(kind, sleep=0.0)
+        hook = launch.hook(kind) or Hook(kind, sleep=0.0)
         life = pod.lives[name]
         pod.lives[name] = hook_began(life, kind, self._around.clock())
         self._around.changed(pod)

@@ -129,7 +129,7 @@ class PodRun(ContainerStops):
             for action in due:
                 if self.gone:
                     return
-                launch = next(one for one in pod.spec.launches if one.name == action.name)
+                launch = pod.spec.launch(action.name)
                 if action.verb == "start":
                     await self._start(launch)
                 elif action.verb == "signal":

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from qoslet.core.workload.hooks import has_post_start
 from qoslet.core.workload.life import (
     Backoff,
     Life,
@@ -88,8 +87,7 @@ class StatusSync:
             started = pod.times.get(name, ContainerTimes()).started
             pod.times[name] = ContainerTimes(started, time.time())
             return
-        launch = next(one for one in pod.spec.launches if one.name == name)
-        hooked = has_post_start(launch)
+        hooked = pod.spec.launch(name).hook("postStart") is not None
         pod.lives[name] = began(pod.lives[name], self._around.clock(), hooked=hooked)
         pod.words.pop(name, None)
         self._delays.pop(name, None)

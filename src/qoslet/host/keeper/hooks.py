@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from qoslet.core.workload.hook_spec import TCP_SOCKET, Hook, HookKind, hook_of
+from qoslet.core.workload.hook_spec import TCP_SOCKET, Hook, HookKind
 from qoslet.core.workload.hooks import hook_began, hook_ended, hook_wanted
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
@@ -46,9 +46,9 @@ class KeeperHooks:
 
     def begin(self, pod: ProcessPod, launch: ProcessSpec, kind: HookKind) -> None:
         """Run a hook of a container that runs."""
-        life, now, hook = pod.lives[launch.name], self._clock(), hook_of(launch.hooks, kind)
+        life, now = pod.lives[launch.name], self._clock()
         # one that an edit removed meanwhile asks for nothing
-        hook = Hook(kind, sleep=0.0) if hook is None else hook
+        hook = launch.hook(kind) or Hook(kind, sleep=0.0)
         run = HookRun(pod.spec.uid, launch.name, life.starts, hook)
         pod.lives[launch.name] = hook_began(life, kind, now)
         if hook.sleep is not None:

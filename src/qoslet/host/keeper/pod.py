@@ -43,10 +43,6 @@ class ProcessPod(KeptPod):
         self._awaiting: set[str] = set()
         self._attempts: dict[str, tuple[float, float]] = {}
 
-    def launch(self, name: str) -> ProcessSpec:
-        """The container of that name."""
-        return next(one for one in self.spec.launches if one.name == name)
-
     @property
     def over(self) -> bool:
         """Whether no container runs, and none will run again."""
@@ -221,7 +217,7 @@ def requested_pod(
         dict(cgroups),
         allocation=spec.memo,
         manifest=spec.manifest,
-        roles={launch.name: launch.role for launch in spec.launches},
+        roles=spec.roles,
         created=time.time(),
     )
     waiting = tuple(

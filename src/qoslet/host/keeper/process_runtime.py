@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 from qoslet.core.workload.container_state import ContainerState
-from qoslet.core.workload.hooks import has_post_start, taken_over
+from qoslet.core.workload.hooks import taken_over
 from qoslet.core.workload.life import Backoff, began, begun, ended, failed_to_start, lost, restarted
 from qoslet.core.workload.lifecycle import Ending, actions, next_due
 from qoslet.core.workload.pod_status import RuntimePod
@@ -286,12 +286,12 @@ class ProcessRuntime:
                     continue
                 due = True
                 if action.verb == "start":
-                    self._start(pod, pod.launch(action.name))
+                    self._start(pod, pod.spec.launch(action.name))
                 elif action.verb == "signal":
-                    asked = self._oci.stop_signal(pod, pod.launch(action.name))
+                    asked = self._oci.stop_signal(pod, pod.spec.launch(action.name))
                     ask_to_end(pod, action.name, asked, self._clock())
                 elif action.verb != "kill":
-                    self._hooks.begin(pod, pod.launch(action.name), action.verb)
+                    self._hooks.begin(pod, pod.spec.launch(action.name), action.verb)
                 elif wrong := kill_container(pod, action.name, self._groups, self._clock()):
                     self.note(wrong)
             if not due:
@@ -365,7 +365,7 @@ class ProcessRuntime:
         """Go on with a start that is under way, or a group that is not empty yet."""
         notes = one.settle(self._watch)
         if notes is not None:
-            hooked = has_post_start(pod.launch(name))
+            hooked = pod.spec.launch(name).hook("postStart") is not None
             pod.lives[name] = began(pod.lives[name], self._clock(), hooked=hooked)
             for line in notes:
                 self.note(f"{pod.spec.key}/{name}: {line}")

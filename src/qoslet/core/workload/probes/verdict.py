@@ -10,7 +10,7 @@ from qoslet.core.workload.process_spec import ProcessSpec
 def has_started(launch: ProcessSpec, life: Life) -> bool:
     """Whether a container has started: it runs, its ``postStart`` has ended and its startup probe has
     succeeded."""
-    waits = any(probe.kind == "startup" for probe in launch.probes)
+    waits = launch.has_probe("startup")
     runs = life.phase == "running" and not in_post_start(life)
     return runs and (life.started or not waits)
 
@@ -18,7 +18,7 @@ def has_started(launch: ProcessSpec, life: Life) -> bool:
 def is_ready(launch: ProcessSpec, life: Life) -> bool:
     """Whether a container is ready: it has started, and its readiness probe succeeds. Source:
     kubelet prober_manager.go UpdatePodStatus."""
-    asks = any(probe.kind == "readiness" for probe in launch.probes)
+    asks = launch.has_probe("readiness")
     return has_started(launch, life) and (life.ready or not asks)
 
 
