@@ -15,6 +15,7 @@ from msgspec import Struct
 from qoslet.core.api.config.objects import ConfigKey, ConfigKind
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Pod
+from qoslet.core.cgroup.names import parents
 from qoslet.core.workload.config.references import (
     MOUNT_ERROR,
     UnmetReference,
@@ -48,7 +49,19 @@ class VolumeFiles(Struct):
     unmet: list[UnmetReference] = []
     secret: bool = False
 
-    def of_object(
+    def of_source(self, kind: str, source: Mapping[str, Any], field: str, default: int) -> bool:
+        """The files of one source; False for a kind that nobody can write here."""
+        if kind == "configMap":
+            self._of_object("ConfigMap", source, field, default)
+        elif kind == "secret":
+            self._of_object("Secret", source, field, default)
+        elif kind == "downwardAPI":
+            self._of_fields(source.get("items"), field, default)
+        else:
+            return False
+        return True
+
+    def _of_object(
         self, kind: ConfigKind, source: Mapping[str, Any], field: str, default: int
     ) -> None:
         """The files of a ConfigMap or Secret."""
@@ -76,9 +89,9 @@ class VolumeFiles(Struct):
             elif path and found is not None and not optional:
                 word = "config" if kind == "ConfigMap" else "secret"
                 what = f"{kind.lower()} references" if kind == "ConfigMap" else "references"
-                self._lacks(f"{field}.items[{index}]", f"{what} non-existent {word} key: {wanted}")
+                self._lacks(at, f"{what} non-existent {word} key: {wanted}")
 
-    def of_fields(self, items: object, field: str, default: int) -> None:
+    def _of_fields(self, items: object, field: str, default: int) -> None:
         """The files of a downward API volume."""
         self.secret = True
         for index, item in enumerate(mappings(items)):
@@ -150,12 +163,10 @@ class VolumeFiles(Struct):
     def check(self) -> None:
         """What of all paths together cannot be."""
         for path in self.files:
-            above = path.rpartition("/")[0]
-            while above:
+            for above in parents(path):
                 if above in self.files:
                     message = f"{above} is a file and a directory of {path}"
                     self.faults.append(FieldFault(self.field, message, "use other paths"))
-                above = above.rpartition("/")[0]
 
 
 def format_map(values: Mapping[str, Any]) -> str:

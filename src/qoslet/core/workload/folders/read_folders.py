@@ -109,13 +109,7 @@ class FolderReader(Struct, frozen=True):
         """Files of objects and fields."""
         parts = VolumeFiles(name, field, self.pod, self.document, self.around)
         mode = parts.default_mode(source, field)
-        if kind == "configMap":
-            parts.of_object("ConfigMap", source, field, mode)
-        elif kind == "secret":
-            parts.of_object("Secret", source, field, mode)
-        elif kind == "downwardAPI":
-            parts.of_fields(source.get("items"), field, mode)
-        else:
+        if not parts.of_source(kind, source, field, mode):
             entries = mappings(source.get("sources"))
             if name.startswith(INJECTED) and any("serviceAccountToken" in one for one in entries):
                 return FolderReading(injected=True, missing=[f"{field} ({name})"])
@@ -136,12 +130,6 @@ def _projected(parts: VolumeFiles, source: Mapping[str, Any], field: str, mode: 
         if value is None:
             continue
         at = f"{field}.{kind}"
-        if kind == "configMap":
-            parts.of_object("ConfigMap", mapping(value), at, mode)
-        elif kind == "secret":
-            parts.of_object("Secret", mapping(value), at, mode)
-        elif kind == "downwardAPI":
-            parts.of_fields(mapping(value).get("items"), at, mode)
-        else:
+        if not parts.of_source(kind, mapping(value), at, mode):
             # no API server issues a token or a certificate
             parts.missing.append(f"{at} ({parts.name})")
