@@ -10,7 +10,7 @@ default capabilities are those of containerd's oci.defaultUnixCaps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from msgspec import Struct
@@ -94,7 +94,8 @@ def confine(
         refusals.append(
             IsolationRefusal(where, f"UID {powers.uid} cannot start a process as {uid}:{gid}")
         )
-    capabilities, unknown = _capabilities(context, privileged)
+    wanted = context.get("capabilities") or {}
+    held, unknown = capabilities(wanted.get("add") or (), wanted.get("drop") or (), privileged)
     refusals += [
         IsolationRefusal(f"{field}.securityContext.capabilities", f"capability {name} is not known")
         for name in unknown
@@ -103,7 +104,7 @@ def confine(
         uid=uid,
         gid=gid,
         groups=_groups(pod_context) if powers.root else (),
-        capabilities=capabilities,
+        capabilities=held,
         no_new_privileges=context.get("allowPrivilegeEscalation") is False or not powers.root,
     )
     return identity, refusals
@@ -155,27 +156,20 @@ def fs_group(pod_context: Mapping[str, Any]) -> int | None:
     return group if _is_id(group) else None
 
 
-def _capabilities(context: Mapping[str, Any], privileged: bool) -> tuple[frozenset[int], list[str]]:
-    """The set asked for, and the dropped names that nobody knows."""
-    if privileged:
-        return ALL_CAPABILITIES, []
-    asked = context.get("capabilities") or {}
-    drop = [_capability_name(name) for name in asked.get("drop") or ()]
-    add = [_capability_name(name) for name in asked.get("add") or ()]
-    held = frozenset() if "ALL" in drop else DEFAULT_CAPABILITIES
-    if "ALL" in add:
-        held = ALL_CAPABILITIES
-    unknown = [name for name in drop if name != "ALL" and name not in CAPABILITIES]
-    held -= {CAPABILITIES[name] for name in drop if name in CAPABILITIES}
-    held |= {CAPABILITIES[name] for name in add if name in CAPABILITIES}
-    return held, unknown
-
-
 def capabilities(
-    add: tuple[str, ...], drop: tuple[str, ...], privileged: bool
+    add: Iterable[object], drop: Iterable[object], privileged: bool
 ) -> tuple[frozenset[int], list[str]]:
     """The capabilities of a container that asks so, and the dropped names that nobody knows."""
-    return _capabilities({"capabilities": {"add": add, "drop": drop}}, privileged)
+    if privileged:
+        return ALL_CAPABILITIES, []
+    added, dropped = [*map(_capability_name, add)], [*map(_capability_name, drop)]
+    held = frozenset() if "ALL" in dropped else DEFAULT_CAPABILITIES
+    if "ALL" in added:
+        held = ALL_CAPABILITIES
+    unknown = [name for name in dropped if name != "ALL" and name not in CAPABILITIES]
+    held -= {CAPABILITIES[name] for name in dropped if name in CAPABILITIES}
+    held |= {CAPABILITIES[name] for name in added if name in CAPABILITIES}
+    return held, unknown
 
 
 def _capability_name(name: object) -> str:
