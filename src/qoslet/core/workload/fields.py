@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from posixpath import normpath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
-from qoslet.core.problem import Problem, ProblemCode
+from qoslet.core.problem import Problem, ProblemCode, Severity
 from qoslet.core.workload.config.references import UnmetReference, mapping
 from qoslet.core.workload.env import LONGEST_WORD, WORDS_MAX, expand
 from qoslet.core.workload.security.context import IsolationRefusal
@@ -24,11 +24,7 @@ RestartPolicy = Literal["Always", "OnFailure", "Never"]
 DEFAULT_GRACE = 30.0
 """Seconds between SIGTERM and SIGKILL where the pod does not say (core/v1 default)."""
 
-_POLICIES: dict[str, RestartPolicy] = {
-    "Always": "Always",
-    "OnFailure": "OnFailure",
-    "Never": "Never",
-}
+_POLICIES: Mapping[str, RestartPolicy] = {one: one for one in get_args(RestartPolicy)}
 
 
 def words(value: object, variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -187,8 +183,6 @@ def fault_row(pod: Pod, note: FieldFault) -> Problem:
     return problem_row(pod, "error", note.path, note.message, note.hint)
 
 
-def problem_row(
-    pod: Pod, severity: Literal["error", "warning", "info"], field: str, message: str, hint: str
-) -> Problem:
+def problem_row(pod: Pod, severity: Severity, field: str, message: str, hint: str) -> Problem:
     """A problem row at a field of ``pod``."""
     return Problem(severity, f"{pod.where}: {field}", message, hint)

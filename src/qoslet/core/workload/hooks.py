@@ -12,7 +12,7 @@ from qoslet.core.workload.hook_spec import Hook, HookKind
 from qoslet.core.workload.life import Life
 
 TEXT_LENGTH = 1024
-"""Characters of what a hook says that are told."""
+"""Characters of what a hook or a probe says that are told."""
 
 
 def hook_began(life: Life, kind: HookKind, now: float) -> Life:

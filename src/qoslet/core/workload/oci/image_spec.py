@@ -11,7 +11,7 @@ security_context.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -32,11 +32,7 @@ from qoslet.core.workload.security.context import (
 from qoslet.core.workload.security.seccomp import LOCALHOST, path_fault, profile_of
 from qoslet.core.workload.volumes import ContainerMounts, PodVolumes
 
-_PULLS: dict[str, Pull] = {
-    "Always": "Always",
-    "IfNotPresent": "IfNotPresent",
-    "Never": "Never",
-}
+_PULLS: Mapping[str, Pull] = {one: one for one in get_args(Pull)}
 _CONTEXT_NAMES = (
     "runAsUser runAsGroup runAsNonRoot supplementalGroups fsGroup fsGroupChangePolicy "
     "capabilities allowPrivilegeEscalation privileged readOnlyRootFilesystem seccompProfile "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qoslet.core.workload.hooks import TEXT_LENGTH
 from qoslet.core.workload.life import NEW, Life
 from qoslet.core.workload.lifecycle import Ending, in_post_start
 from qoslet.core.workload.probe_spec import MIN_GRACE, Kind, Probe
@@ -28,9 +29,6 @@ from qoslet.core.workload.probes.worker import (
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 
 Key = tuple[str, Kind]
-
-TEXT_LENGTH = 1024
-"""Characters of a probe's output that are told."""
 
 
 class DueProbe(Struct, frozen=True):
