@@ -29,7 +29,7 @@ class SimKept:
 
 
 class SimMemory:
-    """Matches ``agent.ports.MemoryReader``, ``MemoryWatch`` and ``KillLog``.
+    """Matches ``agent.ports.MemoryReader``, ``MemoryWatch`` and ``OomLog``.
 
     Usage, limits and kills are those of the simulated kernel; ``set`` gives a group what it does
     not simulate. ``total`` is bytes; ``summed``: on v1, too, ``seen`` counts kills of a group with

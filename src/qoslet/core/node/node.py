@@ -1,7 +1,7 @@
 """A node: what the machine offers, what its owner wants, and what is left for pods.
 
 ``Node`` is complete and resolved: every field has a value (or says "unknown" with None), and
-``origins`` tells where it came from. Reading documents and flags is the work of ``nodefile``.
+``origins`` tells where it came from. Reading documents and flags is the work of ``resolve``.
 """
 
 from __future__ import annotations

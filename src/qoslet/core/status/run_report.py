@@ -1,7 +1,7 @@
 """What a run shows at its end: asked, written and got, for every container.
 
 The CPU that each container should have had follows from the written weights and quotas and from
-how many of its threads wanted to run (``effective.fair_shares``).
+how many of its threads wanted to run (``fair_share.fair_shares``).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class PodSpec(Struct, frozen=True, omit_defaults=True):
     resize_restarts: tuple[tuple[str, str], ...] = ()
     """Container and resource for each ``resizePolicy`` that is ``RestartContainer``."""
     memo: str = ""
-    """What a runtime is to tell again of the pod that it keeps (``Held.memo``)."""
+    """What a runtime is to tell again of the pod that it keeps (``RuntimePod.allocation``)."""
     sandbox: Sandbox | None = None
     messages: PodMessages | None = None
     """The planned resources, for a runtime that writes the groups of containers itself."""

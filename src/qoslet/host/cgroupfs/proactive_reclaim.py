@@ -25,7 +25,7 @@ MAX_RUNNING = 4
 
 class KernelReclaim:
     """Matches ``agent.ports.ProactiveReclaim``, ``MAX_RUNNING`` cgroups at a time. ``hierarchy`` and
-    ``mounts`` are as for ``cgroupfs.layout_of``."""
+    ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")

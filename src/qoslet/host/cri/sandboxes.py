@@ -1,5 +1,5 @@
 """A pod's sandbox and containers in a runtime: made, looked at, ended. What is due is decided by
-``podrun``; here is what that comes to in calls.
+``pod_worker``; here is what that comes to in calls.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class KeeperRuntime:
         oom_ends_scopes: bool = False,
     ) -> KeeperRuntime:
         """The runtime of ``root``, whose state folder exists and is private. ``mounts`` is as for
-        ``cgroupfs.layout_of``; ``logs`` is ``podLogsDir`` (``logs`` in the state folder).
+        ``layout.layout_of``; ``logs`` is ``podLogsDir`` (``logs`` in the state folder).
 
         A keeper that runs is reached, one that was killed and has left pods is replaced; else
         the first start, or ``begin``, starts one. Raises ``CannotDo``.

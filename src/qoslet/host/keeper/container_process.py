@@ -39,7 +39,7 @@ _SOONEST, _RAREST = 0.001, 0.05
 
 
 class StartingProcess(Protocol):
-    """A process on its way (``spawn.Birth``, ``ocikept.OciBirth``). ``pidfd`` is -1 where it is
+    """A process on its way (``spawn.ForkedProcess``, ``containers.CreateJob``). ``pidfd`` is -1 where it is
     not the container's yet."""
 
     pid: int

@@ -128,7 +128,7 @@ class ProcessRuntime:
         """Begin a pod in its groups, which exist; ``cgroups`` is by container name. ``digest`` is
         that of ``spec`` where the caller knows it.
 
-        Raises ``CannotDo`` where it may not be run (``kept.check``).
+        Raises ``CannotDo`` where it may not be run (``check_pod``).
         """
         if spec.uid in self._pods:
             return

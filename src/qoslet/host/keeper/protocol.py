@@ -36,7 +36,7 @@ _MAX_PIECES = 16
 
 class KeeperSettings(Struct, frozen=True):
     """What a keeper is started with. ``folder`` is the state folder of ``root``, ``logs`` that of
-    the logs; ``mounts`` as ``cgroupfs.layout_of`` takes them; ``size``, ``files`` and ``rate`` as
+    the logs; ``mounts`` as ``layout.layout_of`` takes them; ``size``, ``files`` and ``rate`` as
     ``LogLimits``. ``linger`` is how many seconds it waits for a first client. ``oom_ends_scopes``:
     systemd made the containers' cgroups, and its scopes have an ``OOMPolicy``."""
 

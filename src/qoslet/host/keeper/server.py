@@ -256,7 +256,7 @@ def main(
     groups_of: Callable[[KeeperSettings], ContainerCgroups] = _kernel,
     check_seconds: float = CHECK_SECONDS,
 ) -> None:
-    """Run as the keeper that ``keeperstart`` starts: the setting comes on standard input. It looks
+    """Run as the keeper that ``launch`` starts: the setting comes on standard input. It looks
     every ``check_seconds`` whether its files are there."""
     os.umask(0o077)
     os.chdir("/")

@@ -44,7 +44,7 @@ class _Way(Protocol):
 
 
 class KernelWatch:
-    """The watch. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """The watch. ``hierarchy`` and ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         self._tree = layout_of(hierarchy, mounts).tree_of("memory")

@@ -35,7 +35,7 @@ _MOST = 64 * 1024
 
 
 class MomentReader:
-    """The reader. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """The reader. ``hierarchy`` and ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MemoryFiles:
-    """The reader. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``."""
+    """The reader. ``hierarchy`` and ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:
         layout = layout_of(hierarchy, mounts, keeps=FEW)

@@ -34,7 +34,7 @@ _MISSING = ("executable file not found", "no such file or directory")
 
 
 class CreateJob:
-    """A container on its way; the fields are those of ``spawn.Birth``, but the child that makes it
+    """A container on its way; the fields are those of ``spawn.ForkedProcess``, but the child that makes it
     is not yet the container: ``report`` is the descriptor by which its end is seen. ``is_mine``
     tells whether a process is in the container's group. ``rejoins``: a keeper before began it."""
 

@@ -29,7 +29,7 @@ def systemd_driver(
     attend: Callable[[Bus], None] = lambda _: None,
 ) -> Systemd:
     """The driver for ``root``, a path as ``root_path`` gives it, by this user's manager: the system's for
-    root. ``where`` is as for ``cgroupfs.layout_of``, ``files`` as for ``Cgroupfs``. ``attend`` is given
+    root. ``where`` is as for ``layout.layout_of``, ``files`` as for ``Cgroupfs``. ``attend`` is given
     the bus before anything is asked. Raises ``CannotDo`` where it does not fit this machine."""
     if (first := _first_process()) != "systemd":
         raise CannotDo(

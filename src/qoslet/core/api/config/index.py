@@ -12,7 +12,7 @@ from qoslet.core.api.config.objects import ConfigKey, ConfigObject
 from qoslet.core.problem import Problem
 
 FileOrder = tuple[int, str]
-"""Where a file stands (``manifest_set.Order``)."""
+"""Where a file stands (``entry.Order``)."""
 
 
 class ConfigIndex:

@@ -20,7 +20,7 @@ Place = tuple[Order, int]
 
 
 class Entry(Struct, frozen=True):
-    """A pod of a file. ``document`` is what ``podspec.read`` takes; ``workload`` is whose
+    """A pod of a file. ``document`` is what ``pod_reader.read`` takes; ``workload`` is whose
     template the pod stands for; ``claim`` is that of all but Pods with a name."""
 
     pod: Pod

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from qoslet.core.api.platform.runtime_class import RuntimeClass
 
 FileOrder = tuple[int, str]
-"""Where a file stands (``manifest_set.Order``)."""
+"""Where a file stands (``entry.Order``)."""
 
 
 class RuntimeClassIndex:

@@ -1,4 +1,4 @@
-"""A pod document as containers that qoslet lets an OCI runtime make: ``podimages`` for what it asks,
+"""A pod document as containers that qoslet lets an OCI runtime make: ``image_spec`` for what it asks,
 and what takes a CRI runtime's place: which program, the plan's own words, shared memory.
 
 Source: core/v1 PodSpec, SecurityContext; kubelet kuberuntime_sandbox_linux.go; containerd cri
@@ -49,7 +49,7 @@ def shared(box: Sandbox) -> tuple[Kind, ...]:
 
 
 class _Said(Struct):
-    """The rows about a pod beyond those of ``podimages``."""
+    """The rows about a pod beyond those of ``image_spec``."""
 
     pod: Pod
     unconfined: bool

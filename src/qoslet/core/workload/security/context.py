@@ -2,7 +2,7 @@
 
 Two answers are kept apart. *Refusals* are isolation that the pod asked for by name and would
 not get. What every container gets without asking (its own file system, network and process
-table) is no refusal; ``podspec`` says it once.
+table) is no refusal; ``pod_reader`` says it once.
 
 Source: core/v1 PodSecurityContext, SecurityContext; kubelet securitycontext util.go; the
 default capabilities are those of containerd's oci.defaultUnixCaps.

@@ -24,7 +24,7 @@ _Hierarchy = tuple[int, tuple[str, ...]]
 class FastObserver:
     """Reads the settings that can differ from the plan: ``files``, which are planned, and all known
     ones that a cgroup may have without a plan. Neither usage nor processes. ``hierarchy`` and
-    ``mounts`` are as for ``cgroupfs.layout_of``."""
+    ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(
         self, hierarchy: str, mounts: Mapping[str, str] | str, files: Iterable[str]

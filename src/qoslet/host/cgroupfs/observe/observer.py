@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 
 class CgroupObserver:
     """Reads ``files``, every known setting if None; ``watch`` adds to them. ``hierarchy`` and
-    ``mounts`` are as for ``cgroupfs.layout_of``."""
+    ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class _UsageFiles:
 
 class UsageObserver:
     """Neither settings nor processes, and only the cgroups that are asked for; each look asks for all
-    that count. ``hierarchy`` and ``mounts`` are as for ``cgroupfs.layout_of``. Holds one descriptor
+    that count. ``hierarchy`` and ``mounts`` are as for ``layout.layout_of``. Holds one descriptor
     for each hierarchy, and ``most`` for files (by default as many as a process may keep)."""
 
     def __init__(
