@@ -8,8 +8,8 @@ from qoslet.core.workload.lifecycle import finished
 from qoslet.host.containers.records import PodRecord, records_below, start_time
 from qoslet.host.cri.pod_record import CriPodRecord
 from qoslet.host.cri.shims import leaf_of
+from qoslet.host.linux.procfs import this_boot
 from qoslet.host.state.folder import CRI, KEEPER
-from qoslet.host.state.journal_file import this_boot
 
 Members = Callable[[str], set[int]]
 

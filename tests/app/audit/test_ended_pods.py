@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from qoslet.app.own_tree import without_ended
 from qoslet.core.workload.life import NEW, Life
 from qoslet.host.containers.records import PodRecord, RecordFolder
+from qoslet.host.linux.procfs import this_boot
 from qoslet.host.state.folder import KEEPER
-from qoslet.host.state.journal_file import this_boot
 from tests.agent.fixtures import pod_of, spec_of
 
 ENDED = replace(NEW, phase="ended", starts=1, exit_code=7)

@@ -101,7 +101,7 @@ class Recorder:
         from qoslet.core.pressure.guard_mode import default_mode
         from qoslet.core.recording.moment import Session
         from qoslet.core.resources.node_policy import node_policy
-        from qoslet.host.state.journal_file import this_boot
+        from qoslet.host.linux.procfs import this_boot
         from qoslet.render.documents.plan import node_block
         from qoslet.version import VERSION
 

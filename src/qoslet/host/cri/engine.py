@@ -29,6 +29,7 @@ from qoslet.host.cri.pod_worker import PodRun
 from qoslet.host.cri.runtime_info import network_refusal
 from qoslet.host.cri.stopped_sandboxes import StoppedSandboxes, has_ended
 from qoslet.host.linux.processes.limit import start_thread
+from qoslet.host.linux.procfs import this_boot
 
 POLL_SECONDS = 1.0
 """Between two looks at all containers of a runtime that tells no events, as a kubelet's."""
@@ -84,7 +85,7 @@ class CriEngine:
         self.note = note
         self._endpoint, self._api = endpoint, api
         self._told, self._charged = told, charged
-        self._records = RecordFolder(setting.folder, _boot(), CriPodRecord)
+        self._records = RecordFolder(setting.folder, this_boot(), CriPodRecord)
         self._runs: dict[str, PodRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._seen = False
@@ -388,9 +389,3 @@ class CriEngine:
             self.note(str(error))
         finally:
             self._followed = None
-
-
-def _boot() -> str:
-    """This boot's id."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()

@@ -50,6 +50,7 @@ from qoslet.host.keeper.protocol import (
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 from qoslet.host.linux.peer import peer_of
+from qoslet.host.linux.procfs import this_boot
 from qoslet.host.oci.containers import OciContainers
 from qoslet.host.state.folder import KEEPER
 from qoslet.host.state.keepers import CHECK_SECONDS, LOCK_DESCRIPTOR
@@ -62,8 +63,6 @@ CLIENTS = 16
 
 AT_ONCE = 8
 """Requests of one client that are dealt with before others have their turn."""
-
-_BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class _Client:
@@ -283,8 +282,7 @@ def serve(
 ) -> None:
     """Keep containers until nothing is kept and nobody is there, or SIGTERM comes: then they
     are left to the next keeper."""
-    with open(_BOOT, encoding="ascii") as file:
-        records = ProcessRecords(f"{setting.folder}/{KEEPER}", file.read().strip())
+    records = ProcessRecords(f"{setting.folder}/{KEEPER}", this_boot())
     logs = ContainerLogs(setting.logs, LogLimits(setting.size, setting.files, setting.rate))
     bundled = OciContainers(setting.folder)
     runtime = ProcessRuntime(

@@ -33,6 +33,12 @@ def listed(path: str) -> list[str]:
         return []
 
 
+def this_boot() -> str:
+    """The ID of this boot. Raises OSError."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
 def process_state(pid: int) -> str:
     """The state of a process, such as ``T`` (proc(5)); empty where it is gone."""
     return (text(f"/proc/{pid}/stat") or "").rpartition(")")[2].lstrip()[:1]

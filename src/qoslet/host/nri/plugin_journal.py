@@ -24,8 +24,9 @@ from qoslet.core.reconcile.journal import (
 )
 from qoslet.errors import CannotDo
 from qoslet.host.linux.descriptors import owned
+from qoslet.host.linux.procfs import this_boot
 from qoslet.host.state.folder import PLUGIN_JOURNAL, PLUGIN_LOCK, escaped
-from qoslet.host.state.journal_file import contents, same_place, this_boot
+from qoslet.host.state.journal_file import contents, same_place
 from qoslet.host.state.moved import is_named
 from qoslet.host.state.own_files import open_lock, put_in_place, unlink
 from qoslet.host.state.root_lock import cannot, private_folder

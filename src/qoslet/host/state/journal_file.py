@@ -26,6 +26,7 @@ from qoslet.core.reconcile.journal import (
     read,
 )
 from qoslet.errors import CannotDo
+from qoslet.host.linux.procfs import this_boot
 from qoslet.host.state.folder import DAMAGED, JOURNAL, RESERVE, STATE, UNREADABLE, escaped
 from qoslet.host.state.moved import is_named, reopened
 from qoslet.host.state.own_files import put_in_place, take_room, unlink
@@ -37,7 +38,6 @@ LARGEST = 4 * 1024 * 1024
 RESERVED = 1024 * 1024
 """Bytes that are kept free for it: a journal of some hundred pods, twice."""
 
-_BOOT = "/proc/sys/kernel/random/boot_id"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -299,12 +299,6 @@ def locked(
     folder, lock = enter(root, state, verb, releasing=releasing)
     header = Header(boot or this_boot(), hierarchy, root, os.getpid(), verb=verb, driver=driver)
     return JournalFile(folder, lock, header, root, f"{state}/{escaped(root)}"), header
-
-
-def this_boot() -> str:
-    """The id of this boot."""
-    with open(_BOOT, encoding="utf-8") as file:
-        return file.read().strip()
 
 
 def same_place(one: Header | None, other: Header) -> bool:

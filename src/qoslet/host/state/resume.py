@@ -28,6 +28,7 @@ from qoslet.core.reconcile.journal import (
 )
 from qoslet.errors import CannotDo
 from qoslet.host.linux.descriptors import owned
+from qoslet.host.linux.procfs import this_boot
 from qoslet.host.state.folder import (
     JOURNAL,
     PLUGIN_JOURNAL,
@@ -44,7 +45,6 @@ from qoslet.host.state.journal_file import (
     locked,
     refuse_foreign,
     same_place,
-    this_boot,
 )
 from qoslet.host.state.keepers import keepers_of
 from qoslet.host.state.prune import Recorded, prune
