@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 
-class _Spec(Struct):
-    nodeName: str | None = None  # noqa: N815
+class _Spec(Struct, rename="camel"):
+    node_name: str | None = None
 
 
 class _Metadata(Struct):
@@ -18,12 +18,12 @@ class _Metadata(Struct):
     namespace: str = "default"
 
 
-class _Container(Struct):
-    containerID: str | None = None  # noqa: N815
+class _Container(Struct, rename={"id": "containerID"}):
+    id: str | None = None
 
 
-class _Status(Struct):
-    containerStatuses: list[_Container] | None = None  # noqa: N815
+class _Status(Struct, rename="camel"):
+    container_statuses: list[_Container] | None = None
 
 
 class _Pod(Struct):
@@ -57,7 +57,7 @@ def listed_pods(pods: bytes) -> list[ListedPod]:
             one.metadata.namespace,
             one.metadata.name,
             one.metadata.uid,
-            (one.spec.nodeName if one.spec is not None else None) or "",
+            (one.spec.node_name if one.spec is not None else None) or "",
             _runtimes(one.status),
         )
         for one in found.items or ()
@@ -66,8 +66,8 @@ def listed_pods(pods: bytes) -> list[ListedPod]:
 
 
 def _runtimes(status: _Status | None) -> frozenset[str]:
-    rows = (status.containerStatuses if status is not None else None) or ()
-    ids = (one.containerID or "" for one in rows)
+    rows = (status.container_statuses if status is not None else None) or ()
+    ids = (one.id or "" for one in rows)
     return frozenset(scheme for scheme, _, id in (one.partition("://") for one in ids) if id)
 
 

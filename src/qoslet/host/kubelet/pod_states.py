@@ -28,12 +28,12 @@ _ROOT = "/var/lib/kubelet"
 _FILES = ("actuated_pods_state", "allocated_pods_state", "pod_status_manager_state")
 
 
-class _Running(Struct):
-    startedAt: datetime | None = None  # noqa: N815
+class _Running(Struct, rename="camel"):
+    started_at: datetime | None = None
 
 
-class _Exit(Struct):
-    finishedAt: datetime | None = None  # noqa: N815
+class _Exit(Struct, rename="camel"):
+    finished_at: datetime | None = None
 
 
 class _State(Struct):
@@ -45,10 +45,10 @@ class _Container(Struct):
     state: _State | None = None
 
 
-class _Status(Struct):
+class _Status(Struct, rename="camel"):
     phase: Any = None
-    containerStatuses: list[_Container] | None = None  # noqa: N815
-    initContainerStatuses: list[_Container] | None = None  # noqa: N815
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
 
 
 class _Metadata(Struct):
@@ -129,7 +129,7 @@ def _states(pods: list[_Pod]) -> list[_State]:
         one.state
         for pod in pods
         if pod.status is not None
-        for some in (pod.status.containerStatuses, pod.status.initContainerStatuses)
+        for some in (pod.status.container_statuses, pod.status.init_container_statuses)
         for one in some or ()
         if one.state is not None
     ]
@@ -138,10 +138,10 @@ def _states(pods: list[_Pod]) -> list[_State]:
 def _starts(pods: list[_Pod]) -> list[float]:
     """When the containers of pods started, in seconds since the epoch."""
     rows = [one.running for one in _states(pods)]
-    return [one.startedAt.timestamp() for one in rows if one is not None and one.startedAt]
+    return [one.started_at.timestamp() for one in rows if one is not None and one.started_at]
 
 
 def _ends(pods: list[_Pod]) -> list[float]:
     """When the containers of pods ended, in seconds since the epoch."""
     rows = [one.terminated for one in _states(pods)]
-    return [one.finishedAt.timestamp() for one in rows if one is not None and one.finishedAt]
+    return [one.finished_at.timestamp() for one in rows if one is not None and one.finished_at]

@@ -72,13 +72,13 @@ class _Spec(Struct, frozen=True):
     containers: tuple[Raw, ...] = ()
 
 
-class _Container(Struct, frozen=True):
-    containerID: str = ""  # noqa: N815
+class _Container(Struct, frozen=True, rename={"id": "containerID"}):
+    id: str = ""
 
 
-class _Status(Struct, frozen=True):
+class _Status(Struct, frozen=True, rename="camel"):
     phase: str = ""
-    containerStatuses: tuple[_Container, ...] | None = None  # noqa: N815
+    container_statuses: tuple[_Container, ...] | None = None
 
 
 class _Pod(Struct, frozen=True):
@@ -99,7 +99,7 @@ def uids_of(pods: bytes) -> frozenset[str]:
 def lacks_ids(pods: bytes) -> bool:
     """Whether a pod of a PodList that has not ended has containers without an ID in its status."""
     for one in _items(pods):
-        known = sum(bool(row.containerID) for row in one.status.containerStatuses or ())
+        known = sum(bool(row.id) for row in one.status.container_statuses or ())
         if known < len(one.spec.containers) and one.status.phase not in ("Succeeded", "Failed"):
             return True
     return False

@@ -43,15 +43,15 @@ class _State(Struct):
     running: object = None
 
 
-class _Container(Struct):
-    containerID: str | None = None  # noqa: N815
+class _Container(Struct, rename={"id": "containerID"}):
+    id: str | None = None
     state: _State | None = None
 
 
-class _Status(Struct):
-    containerStatuses: list[_Container] | None = None  # noqa: N815
-    initContainerStatuses: list[_Container] | None = None  # noqa: N815
-    ephemeralContainerStatuses: list[_Container] | None = None  # noqa: N815
+class _Status(Struct, rename="camel"):
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
+    ephemeral_container_statuses: list[_Container] | None = None
 
 
 class _Metadata(Struct):
@@ -93,12 +93,12 @@ def _agree(status: _Status, running: set[str], every: set[str]) -> bool:
     """Whether a status names the containers of its pod that run, and says of none that it does but of
     those of ``every`` pod."""
     lists = (
-        status.containerStatuses,
-        status.initContainerStatuses,
-        status.ephemeralContainerStatuses,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.ephemeral_container_statuses,
     )
-    rows = [one for some in lists for one in some or () if one.containerID]
-    named = {str(one.containerID).rpartition("/")[2]: one.state for one in rows}
+    rows = [one for some in lists for one in some or () if one.id]
+    named = {str(one.id).rpartition("/")[2]: one.state for one in rows}
     told = {id for id, state in named.items() if state is not None and state.running is not None}
     return told <= every and running <= named.keys()
 
