@@ -33,6 +33,7 @@ from qoslet.host.keeper.protocol import (
     Peer,
     PodChanged,
     PodRemoved,
+    PodRequest,
     RemovePod,
     RequestsDone,
     RestartContainer,
@@ -76,7 +77,7 @@ class KeeperRuntime:
         self._containers: dict[str, tuple[ContainerState, ...]] = {}
         self._told: set[str] = set()
         self._known = True
-        self._pending: dict[int, StartPod | StopPod | RestartContainer | UpdatePod | RemovePod] = {}
+        self._pending: dict[int, PodRequest] = {}
         self._latest: dict[str, int] = {}
         self._number = 0
         self._failures = 0
@@ -256,9 +257,7 @@ class KeeperRuntime:
         self._number += 1
         return self._number
 
-    def _ask(
-        self, request: StartPod | StopPod | RestartContainer | UpdatePod | RemovePod, uid: str
-    ) -> None:
+    def _ask(self, request: PodRequest, uid: str) -> None:
         """Put a request on its way. Raises ``CannotDo`` for one that is too long."""
         if self._peer is None:
             self._reach()

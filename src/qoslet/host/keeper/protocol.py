@@ -145,7 +145,8 @@ class LogMessage(KeeperMessage, tag="said", frozen=True):
     at: float = 0.0
 
 
-Requests = Hello | StartPod | StopPod | RestartContainer | UpdatePod | RemovePod
+PodRequest = StartPod | StopPod | RestartContainer | UpdatePod | RemovePod
+Requests = Hello | PodRequest
 KeeperMessages = Welcome | PodChanged | PodRemoved | RequestsDone | LogMessage
 
 requests = msgspec.json.Decoder(Requests)
