@@ -256,20 +256,7 @@ def _lenient(value: dict[str, Any]) -> _Node:
     name = part(meta, "name")
     status = value.get("status")
     info = part(status, "nodeInfo")
-    found = _Info(
-        *[
-            part(info, key)
-            for key in (
-                "kubeletVersion",
-                "containerRuntimeVersion",
-                "operatingSystem",
-                "kernelVersion",
-                "osImage",
-                "architecture",
-                "swap",
-            )
-        ]
-    )
+    found = _Info(*[part(info, key) for key in _Info.__struct_encode_fields__])
     spec = value.get("spec")
     return _Node(
         spec=_Spec(part(spec, "taints"), part(spec, "unschedulable") is True),
