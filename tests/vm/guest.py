@@ -16,9 +16,8 @@ import pytest
 
 from tests.vm.cache import HERE, REPO, cache, slot, workplace
 from tests.vm.commands import ENDS_WITH_US, answer, run, say, tail
-from tests.vm.debs import debs
 from tests.vm.image import Image, make_disk
-from tests.vm.packages import LOADER
+from tests.vm.packages import LOADER, debs
 from tests.vm.systems import SUITES, System
 from tests.vm.tools import Tool, qemu
 
@@ -163,7 +162,7 @@ def _compile(place: Path, job: Path, log: Path) -> None:
     modules = ("-m", "compileall", "-q", "-x", _TESTS, "-s", job, "-p", "/job")
     run([*python, *modules, repo / "src", repo / "tests"], log, {**here, "PYTHONPATH": ""})
     here["PYTHONPATH"] = str(Path(pytest.__file__).parents[1])
-    run([*python, HERE / "guest/rewrite.py", *(repo / suite for suite in SUITES)], log, here)
+    run([*python, HERE / "rewrite.py", *(repo / suite for suite in SUITES)], log, here)
 
 
 def _emulate(work: Path, system: System, image: Image, job: Job) -> None:

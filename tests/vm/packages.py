@@ -1,14 +1,17 @@
-"""The Python packages of a guest, fetched for the guest's own Python and never in the guest."""
+"""The packages of a guest: Python's, for the guest's own Python, and Debian's that only a few guests have.
+None is fetched in a guest."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.vm.cache import REPO, VmError
-from tests.vm.commands import answer, run
+from tests.vm.cache import REPO, VmError, cache, locked, workplace
+from tests.vm.commands import answer, run, say
+from tests.vm.tools import apt_options, mirror
 
 # Of the tools of development, what the tests in a guest need.
 TOOLS = (
@@ -86,3 +89,25 @@ def keep_python(tree: Path, place: Path) -> None:
         shutil.copy(tree / path, libraries)
     shutil.copy(tree / "usr/lib/x86_64-linux-gnu" / LOADER, libraries)
     shutil.copy(tree / program, place / "python")
+
+
+def debs(suite: str, names: Sequence[str]) -> Path:
+    """A directory with these packages of a suite, without what they need: fetched into the cache, and
+    installed when such a guest has booted."""
+    kept = cache() / "debs" / f"{suite}-{'-'.join(sorted(names))}"
+    with locked(cache() / "debs.lock"):
+        if not kept.exists():
+            say(f"Fetching {', '.join(names)} of {suite} (once)")
+            with workplace("debs") as place:
+                words = apt_options(place)
+                (place / "sources.list").write_text(f"deb {mirror()} {suite} main\n")
+                log = cache() / "logs" / "debs.log"
+                log.parent.mkdir(parents=True, exist_ok=True)
+                run(["apt-get", *words, "-q", "update"], log)
+                made = place / "made"
+                made.mkdir()
+                fetch = ["sh", "-c", 'cd "$0" && exec "$@"', str(made)]
+                run([*fetch, "apt-get", *words, "-q", "download", *names], log)
+                kept.parent.mkdir(exist_ok=True)
+                made.rename(kept)
+    return kept

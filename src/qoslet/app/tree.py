@@ -172,10 +172,9 @@ class OwnedTree:
 
     def close(self) -> None:
         """Close every descriptor but the journal's."""
-        if self._fast_observer is not None:
-            self._fast_observer.close()
-        if self._observer is not None:
-            self._observer.close()
+        for observer in (self._fast_observer, self._observer):
+            if observer is not None:
+                observer.close()
         self.driver.close()
 
     def finish(self) -> None:
@@ -185,8 +184,8 @@ class OwnedTree:
         self.forget_gone()
 
     def forget_gone(self) -> None:
-        """Forget cgroups that are not there: others removed them, as systemd does with the scopes of
-        processes that ended and a runtime with its containers', or they could not be made."""
+        """Forget cgroups that are not there: others removed them, as systemd does with scopes of processes
+        that ended and a runtime with its containers', or they could not be made."""
         for path in list(self.ledger.cgroups):
             inode = self.driver.identity(path)
             if inode is None or not self.ledger.is_owned(path, inode):
