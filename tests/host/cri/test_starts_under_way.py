@@ -18,7 +18,8 @@ __all__ = ["hand", "server"]
 NEVER = """
 restartPolicy: Never
 hostNetwork: true
-containers: [{name: app, image: "localhost/app:1"}]
+containers:
+  - {name: app, image: "localhost/app:1"}
 """
 
 
@@ -69,4 +70,15 @@ def test_a_start_that_another_call_has_begun_is_no_failure(hand: Hand) -> None:
     hand.running("app")
     assert (hand.state("app").restarts, len(hand.server.containers)) == (0, 1)
     assert any("already in starting state" in line for line in hand.runtime.notes)
+    hand.ends()
+
+
+def test_the_process_of_a_container_is_known_before_the_next_one_starts(hand: Hand) -> None:
+    """The guard needs its cgroup, and the next start may take seconds."""
+    spec = spec_of(NEVER + '  - {name: beside, image: "localhost/app:1"}\n')
+    hand.runtime.start(spec, {})
+    hand.until(lambda: sum(one.running for one in hand.runtime.poll()) == 2)
+    verbs = ("StartContainer", "ContainerStatus")
+    asked = [method for method, _ in hand.server.asked if method in verbs]
+    assert asked[:3] == ["StartContainer", "ContainerStatus", "StartContainer"]
     hand.ends()

@@ -182,6 +182,9 @@ class PodRun(ContainerStops):
             # the next agent starts it: this one does not stay for the answer
             return
         await self._begin(name, id)
+        if pod.lives[name].phase == "running":
+            # who guards its memory needs its cgroup, and the next start may take seconds
+            await self._find_process(name, id)
 
     def _refused(self, name: str, error: NotStartable) -> None:
         """A container has to wait."""
@@ -215,19 +218,23 @@ class PodRun(ContainerStops):
                 )
             self._tended = pod.sandbox
         for name, id in pod.ids.items():
-            if pod.lives[name].phase != "running" or pod.pids.get(name):
-                continue
-            answer = await self._box.status(id, verbose=True)
-            self._times(name, answer.status)
-            pid, group = pid_and_group(answer.info, pod.parent)
-            if pid is not None and answer.status.state == pb.CONTAINER_RUNNING:
-                pod.pids[name] = pid
-                pod.cgroups[name] = group or pod.cgroups.get(name, "")
-                self._box.watch_over(pid)
-            elif answer.status.state == pb.CONTAINER_EXITED:
-                self._over(name, answer.status)
-                self._wake.set()
-            self._around.changed(pod)
+            if pod.lives[name].phase == "running" and not pod.pids.get(name):
+                await self._find_process(name, id)
+
+    async def _find_process(self, name: str, id: str) -> None:
+        """Learn the first process of a container, and with it the cgroup."""
+        pod = self.pod
+        answer = await self._box.status(id, verbose=True)
+        self._times(name, answer.status)
+        pid, group = pid_and_group(answer.info, pod.parent)
+        if pid is not None and answer.status.state == pb.CONTAINER_RUNNING:
+            pod.pids[name] = pid
+            pod.cgroups[name] = group or pod.cgroups.get(name, "")
+            self._box.watch_over(pid)
+        elif answer.status.state == pb.CONTAINER_EXITED:
+            self._over(name, answer.status)
+            self._wake.set()
+        self._around.changed(pod)
 
     async def _misplaced(self, error: NotStartable) -> None:
         """The sandbox is not where it belongs: nothing may run in it."""
