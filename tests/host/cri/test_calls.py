@@ -1,13 +1,15 @@
-"""A runtime that is slow to answer a connection."""
+"""A runtime that is slow to answer a connection, or does not answer."""
 
 import asyncio
 import contextlib
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from qoslet.host.cri.calls import Away, Calls
+from qoslet.host.cri.calls import Away, Calls, answered
+from qoslet.host.cri.runtime_info import facts_of
 from tests.host.cri.server import CriServer
 
 SLOW_SECONDS = 0.6
@@ -77,3 +79,27 @@ def test_a_runtime_that_comes_back_is_met_soon(tmp_path: Path) -> None:
             return time.monotonic() - begun
 
     assert asyncio.run(ask()) < 5
+
+
+def test_a_call_that_was_given_up_does_not_disturb_the_next_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "silent.sock"
+
+    async def ask() -> None:
+        calls = Calls(f"unix://{path}")
+        try:
+            async with asyncio.timeout(0.1):
+                await facts_of(calls)
+        finally:
+            await calls.close()
+
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        for _ in range(5):
+            with pytest.raises(TimeoutError):
+                answered(ask())
+            # what gRPC tells late arrives before the next question
+            time.sleep(0.2)
+    assert caplog.records == []

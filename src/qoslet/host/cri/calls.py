@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Coroutine
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -50,6 +52,24 @@ _OPTIONS = (
 )
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+_ASKING = threading.Lock()
+
+
+def answered(question: Coroutine[Any, Any, T]) -> T:
+    """What a question comes to that code without an event loop asks; other threads wait for their turn.
+
+    All go through one loop that stays open: gRPC has one queue of events in a process, and what it tells late, as
+    of a call that was given up, goes to the loop that asked. Where that is closed, the loop that takes it up fails,
+    prints a traceback, and leaves the events behind it."""
+    with _ASKING:
+        return _runner().run(question)
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    return asyncio.Runner()
 
 
 class CallFailed(QosletError):

@@ -16,7 +16,7 @@ from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.cri.calls import CallFailed, Calls
+from qoslet.host.cri.calls import CallFailed, Calls, answered
 from qoslet.host.cri.engine import Charge, CriEngine, CriSettings
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
@@ -46,7 +46,7 @@ def read_facts(endpoint: str) -> RuntimeFacts:
             await calls.close()
 
     try:
-        return asyncio.run(ask())
+        return answered(ask())
     except (CallFailed, TimeoutError) as error:
         why = error.message if isinstance(error, CallFailed) else "no answer in time"
         raise CannotDo(

@@ -9,7 +9,7 @@ import asyncio
 
 from qoslet.core.node.running_kubelet.containers import RuntimeContainer, RuntimeSandbox
 from qoslet.errors import CannotDo, QosletError
-from qoslet.host.cri.calls import CallFailed, Calls
+from qoslet.host.cri.calls import CallFailed, Calls, answered
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
 
@@ -33,7 +33,7 @@ def look(
             await calls.close()
 
     try:
-        return asyncio.run(ask())
+        return answered(ask())
     except TimeoutError:
         raise CannotDo("the container runtime does not answer in time", where=endpoint) from None
     except CallFailed as error:
