@@ -56,13 +56,21 @@ class LiveTree(Struct, frozen=True):
 class ReadRequest(Struct, frozen=True):
     """What an audit reads. ``walk``: subtrees of which every cgroup is read; ``cgroups``: others,
     read alone. ``files`` by path; ``default`` for cgroups that it does not name; ``oom`` are the
-    cgroups of whose processes ``oom_score_adj`` is read."""
+    containers."""
 
     walk: tuple[str, ...]
     cgroups: tuple[str, ...]
     files: Mapping[str, tuple[str, ...]]
     default: tuple[str, ...]
     oom: frozenset[str]
+
+    def wants_scores(self, path: str) -> bool:
+        """Whether ``oom_score_adj`` of a cgroup's processes is read: of containers, and of what is not
+        named where containers are, which may be sandboxes."""
+        if path in self.oom or path in self.files:
+            return path in self.oom
+        parent = path.rpartition("/")[0]
+        return parent in self.files and parent not in self.oom
 
 
 class LiveSource(Protocol):

@@ -71,7 +71,7 @@ class BundledTree:
             unread=unread,
             missing=tuple(sorted(self._controllers - rows.keys())) if self._v1 else (),
             processes=max(counts, default=None),
-            oom_score_adj=scores[0] if scores and path in request.oom else None,
+            oom_score_adj=scores[0] if scores and request.wants_scores(path) else None,
         )
 
     def units(self, names: Sequence[str], properties: Iterable[str]) -> Mapping[str, Units]:

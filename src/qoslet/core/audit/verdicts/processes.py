@@ -11,7 +11,7 @@ from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.writers import ROOT
 from qoslet.core.cgroup.names import is_below
-from qoslet.core.reconcile.file_writers import resets, writer_of
+from qoslet.core.reconcile.file_writers import Level, resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.rules.catalog import RULES
 
@@ -79,13 +79,13 @@ def _foreign(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding
 def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding:
     count = len(live.strangers)
     what = "a process that was" if count == 1 else f"{count} processes that were"
-    message = f"{what} not started in this container: {named(live.strangers, live.commands)}"
+    message = f"{what} not started in this {cgroup.level}: {named(live.strangers, live.commands)}"
     finding = context.finding("foreign", cgroup, live.path, message)
     return replace(
         finding,
         found=" ".join(map(str, live.strangers)),
         may_have=_MOVERS,
-        reset_by=f"{'qoslet' if context.is_own else 'the runtime'} kills them when the container ends",
+        reset_by=f"{'qoslet' if context.is_own else 'the runtime'} kills them when the {cgroup.level} ends",
         hint="it is in another mount namespace, or has another parent; move it back, or end it",
     )
 
@@ -114,17 +114,19 @@ def _is_before_resize(cgroup: Cgroup, expected: int, found: int) -> bool:
 
 
 def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Finding | None:
-    """A first process whose ``oom_score_adj`` is not that of its container; what other processes
-    have, programs decide themselves."""
+    """A first process whose ``oom_score_adj`` is not that of its container or sandbox; what other
+    processes have, programs decide themselves."""
     expected, found = cgroup.oom_score_adj, live.oom_score_adj
     if expected is None or not found:
         return None
+    level: Level = "sandbox" if cgroup.level == "sandbox" else "container"
     least = context.live.least_oom_score_adj
     if expected in found or (least is not None and max(expected, least) in found):
         return None
-    row = writer_of("container", OOM, context.node.profile.minor)
+    row = writer_of(level, OOM, context.node.profile.minor)
     own = context.owner(cgroup, OOM).writer == "qoslet"
-    message = f"{OOM} of the first process is {found[0]}, planned {expected}"
+    whose = "the sandbox's first process" if level == "sandbox" else "the first process"
+    message = f"{OOM} of {whose} is {found[0]}, planned {expected}"
     finding = context.finding("drift", cgroup, live.path, message)
     if not own and _is_before_resize(cgroup, expected, found[0]):
         # the runtime sets it only when a container starts

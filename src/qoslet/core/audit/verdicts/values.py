@@ -21,7 +21,7 @@ from qoslet.core.audit.verdicts.left_behind import (
     may_be_left,
 )
 from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize, left_by_resize
-from qoslet.core.audit.verdicts.rounding import differs_by_rounding
+from qoslet.core.audit.verdicts.rounding import differs_by_rounding, doubled_by_kernel
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import PROTECTION, controller, property_of, released
@@ -92,7 +92,10 @@ class Values:
             return
         if is_planned:
             return
-        told = left_by_resize(cgroup, setting, live, self._context.node)
+        node = self._context.node
+        told = left_by_resize(cgroup, setting, live, node)
+        if told is None and not off:
+            told = doubled_by_kernel(cgroup, setting, live, node, period)
         if told is not None:
             message = f"{file} is {found}, planned {setting.applied}: {told}"
             note = self._about("stale", cgroup, setting, live, found, text, message)

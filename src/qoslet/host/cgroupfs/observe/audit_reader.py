@@ -134,7 +134,7 @@ class CgroupReader:
             if controller(file) == "freezer":
                 text = _text(None, f"{self._freezer}{path}/{file}", group.unread)
                 group.values.update({} if text is None else {file: text})
-        found[name] = _live(name, group, name in request.oom)
+        found[name] = _live(name, group, request)
         for child in sorted(group.children):
             self._look(f"{path}/{child}", request, found, unread, below=True)
         for child in sorted(self._uncounted(path, group, found)):
@@ -186,12 +186,13 @@ class CgroupReader:
         return False
 
 
-def _live(path: str, group: _Found, oom: bool) -> LiveCgroup:
+def _live(path: str, group: _Found, request: ReadRequest) -> LiveCgroup:
     union = frozenset[int]().union(*group.pids)
     everywhere = frozenset.intersection(*group.pids) if group.pids else union
     pids = tuple(sorted(union))
+    oom = request.wants_scores(path)
     strangers = foreign_processes(pids) if oom and len(pids) > 1 else ()
-    named = strangers if oom else pids[:_NAMED]
+    named = strangers if path in request.oom else {*strangers, *pids[:_NAMED]}
     return LiveCgroup(
         path=path,
         identity=group.identity,
