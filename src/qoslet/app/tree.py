@@ -184,8 +184,7 @@ class OwnedTree:
         self.forget_gone()
 
     def forget_gone(self) -> None:
-        """Forget cgroups that are not there: others removed them, as systemd does with scopes of processes
-        that ended and a runtime with its containers', or they could not be made."""
+        """Forget cgroups that are not there: systemd or a runtime removed them, or nobody made them."""
         for path in list(self.ledger.cgroups):
             inode = self.driver.identity(path)
             if inode is None or not self.ledger.is_owned(path, inode):
