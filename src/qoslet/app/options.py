@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from qoslet.core.status.series import MetricsOptions
 
 if TYPE_CHECKING:
-    from qoslet.app.agent.service import LogFormat
     from qoslet.core.node.flags import Flags
     from qoslet.core.pressure.guard_mode import Mode
     from qoslet.core.reconcile.limit_shrink import Shrink
 
+LogFormat = Literal["text", "json", "journal"]
 OCI = ("runc", "crun")
 CRI = ("containerd", "cri-o")
 RUNTIMES = ("process", *OCI, *CRI)

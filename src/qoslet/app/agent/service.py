@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from qoslet.agent.snapshots import pods_meanwhile
 from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
+from qoslet.app.options import LogFormat as LogFormat
 from qoslet.core.api.schema import encode_json
 from qoslet.core.status.pod_events import unseen_exits
 from qoslet.host.linux.output import OutputWriter
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from qoslet.core.reconcile.steps import Outcome
     from qoslet.core.status.snapshot import Snapshot
 
-LogFormat = Literal["text", "json", "journal"]
 Severity = Literal["error", "warning", "info"]
 
 _PRIORITY = {"error": 3, "warning": 4, "info": 6}
