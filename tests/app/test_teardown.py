@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import cast
 
 from qoslet.app.teardown import PODS_TOLD, do_not_stop, wait_for_scopes
-from qoslet.app.tree import OwnedTree, TreeLocation, driver_of_folders
+from qoslet.app.tree import OwnedTree, TreeLocation
+from qoslet.app.tree_driver import driver_of_folders
 from qoslet.core.reconcile.journal import Created
 from qoslet.core.reconcile.restore import restore
 from qoslet.core.workload.pod_status import RuntimePod

@@ -21,7 +21,10 @@ from qoslet.host.cgroupfs.delegation import Delegation, missing_below, own_root,
 from qoslet.host.cgroupfs.layout import unified
 from qoslet.host.cgroupfs.mounted import required_mounts
 from qoslet.host.linux.openat import parent
-from qoslet.host.state.folder import JOURNAL, escaped, state_directory, units_folder
+from qoslet.host.state.folder import (
+    escaped,
+    state_directory,
+)
 from qoslet.host.state.resume import (
     damaged_journals,
     lock_root,
@@ -257,32 +260,6 @@ def place_of(root: str, hierarchy: Hierarchy | None, driver: DriverName) -> Tree
     return TreeLocation(*required_mounts(hierarchy), root, driver)
 
 
-def driver_of(root: str) -> DriverName:
-    """The driver that made the tree at a root, by the journals that there are."""
-    state = state_directory(os.environ, os.geteuid())
-    return driver_of_folders(units_folder(root, state), f"{state}/{escaped(root)}")
-
-
-def driver_of_folders(units: str, plain: str) -> DriverName:
-    """The driver whose journal there is, of a root's state folder with each; of two the one that was
-    written last, as where a kubelet changed its driver between two repairs."""
-    if units and units != plain:
-        if os.path.exists(f"{units}/{JOURNAL}"):
-            return "systemd" if _written(units) >= _written(plain) else "cgroupfs"
-        if not os.path.exists(plain) and os.path.exists(units):
-            # a folder without its journal: whatever else it holds is of this driver
-            return "systemd"
-    return "cgroupfs"
-
-
-def _written(folder: str) -> float:
-    """When the journal in a folder was written last; 0 without one."""
-    try:
-        return os.stat(f"{folder}/{JOURNAL}").st_mtime
-    except OSError:
-        return 0.0
-
-
 @contextmanager
 def tree(
     place: TreeLocation,
@@ -337,8 +314,7 @@ def tree(
 def _begun(
     place: TreeLocation, state: str, write: bool, verb: str | None, attend: Callable[[Bus], None]
 ) -> tuple[tuple[JournalFile, Header] | None, Cgroupfs, Delegation]:
-    """The root's lock, if it is to be written, and its driver. systemd may be waited for: nobody else
-    begins with the root meanwhile."""
+    """The root's lock, first if it is to be written, since systemd may be waited for; its driver."""
     lock = None
     if write:
         lock = lock_root(place.root, place.hierarchy, state=state, driver=place.driver, verb=verb)

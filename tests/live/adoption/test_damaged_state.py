@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from qoslet.app.tree_driver import driver_of
+from qoslet.core.cgroup.names import root_path
 from qoslet.core.reconcile.journal import damaged_lines
+from qoslet.host.cgroupfs.mounted import required_mounts
 from qoslet.host.state.folder import AGENT_SOCKET, RESERVE
 from qoslet.host.state.keepers import keepers_of
 from tests.live.agent.agents import Agent, _command, identities
@@ -256,3 +261,23 @@ def test_a_root_whose_state_is_removed_live_has_one_agent_and_one_keeper(agent: 
     assert "a: stopped" in agent.release()
     assert not agent.groups()
     assert keepers_of(str(agent.folder)) == []
+
+
+def test_a_slice_whose_state_is_lost_is_not_taken_for_nothing() -> None:
+    root = f"/qoslettest{secrets.token_hex(4)}"
+    point = Path(next(iter(required_mounts()[1].values())))
+    cgroup = point / root_path(root, "systemd").strip("/")
+    assert driver_of(root) == "cgroupfs"
+    cgroup.mkdir()
+    try:
+        assert driver_of(root) == "systemd"
+        done = subprocess.run(
+            [sys.executable, "-m", "qoslet", "release", "--cgroup-root", root],
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
+        )
+    finally:
+        cgroup.rmdir()
+    assert done.returncode == 3, done.stdout
+    assert "nothing to undo" not in done.stdout

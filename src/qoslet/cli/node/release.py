@@ -55,10 +55,11 @@ def run(args: argparse.Namespace) -> int:
     from qoslet.app import teardown
     from qoslet.app import tree as owned_tree
     from qoslet.app.guest.plugin_values import take_over
+    from qoslet.app.tree_driver import driver_of
     from qoslet.core.reconcile.restore import restore
 
     root = owned_tree.chosen_root(args.cgroup_root)
-    kind = "systemd" if args.cgroup_driver == "systemd" else owned_tree.driver_of(root)
+    kind = "systemd" if args.cgroup_driver == "systemd" else driver_of(root)
     place = owned_tree.place_of(root, None, kind)
     with owned_tree.tree(place, write=not args.dry_run, verb=None) as tree:
         for text_of_note in tree.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -102,3 +103,8 @@ def required_mounts(described: Hierarchy | None = None) -> tuple[Hierarchy, dict
             hint="remove host.hierarchy or --hierarchy",
         )
     return here.hierarchy, here.points
+
+
+def is_cgroup(path: str) -> bool:
+    """Whether a cgroup is there, in any hierarchy. Raises CannotDo where none is mounted."""
+    return any(os.path.isdir(f"{point}{path}") for point in required_mounts()[1].values())
