@@ -100,6 +100,39 @@ def test_a_group_at_its_limit(looks: list[MemorySample], kind: str) -> None:
         assert "255 MiB in use of memory.max 256 MiB, hit 50 times" in state.because
 
 
+def spared(full: float, *, outs: int = 9, kills: int = 0, hits: int = 0) -> list[MemorySample]:
+    """Looks at a pod in which the kernel is out of memory, below it or at its own limit."""
+    return [
+        replace(one, events={"oom": number * outs, "oom_kill": number * kills})
+        for number, one in enumerate(groups(200, full, hits=hits))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        # it tries again and again inside the kernel, and hardly waits between
+        (spared(0.15), "short"),
+        (spared(0.15, hits=50), "short"),
+        (spared(0.15, kills=1), "calm"),
+        (spared(0.15, outs=0, hits=50), "calm"),
+    ],
+)
+def test_a_pod_in_which_the_kernel_finds_nobody_to_kill(
+    looks: list[MemorySample], kind: str
+) -> None:
+    state = stuck_state(looks)
+    assert state.kind == kind, state
+    assert ("cannot kill any" in state.because) == (kind == "short")
+    assert (state.missing >= 4 * MIB) == (kind == "short")
+    assert group_state(looks).kind == "calm", "what is below a QoS cgroup is not its own"
+
+
+def test_who_may_not_be_killed_and_computes_gets_on() -> None:
+    looks = [replace(one, user_usec=number * 400_000) for number, one in enumerate(spared(0.15))]
+    assert stuck_state(looks).kind == "own limit"
+
+
 def stuck(
     swaps: int = 0, user: float = 0.0, cache: int = 0, psi: bool = True
 ) -> list[MemorySample]:

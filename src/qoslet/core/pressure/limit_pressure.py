@@ -53,6 +53,14 @@ def group_state(
     samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> PressureState:
     """Whether a cgroup is short at its own limit, by its samples, oldest first."""
+    return _state(samples, thresholds, whole=False)
+
+
+def _state(
+    samples: Sequence[MemorySample], thresholds: PressureThresholds, *, whole: bool
+) -> PressureState:
+    """The same. ``whole``: what is below it is its own, so that it is also short where the kernel was out of
+    memory there again and again and found nobody to kill."""
     samples = recent_samples(samples, thresholds)
     path = samples[-1].path if samples else ""
     if not samples or len({sample.identity for sample in samples}) > 1:
@@ -66,10 +74,15 @@ def group_state(
     hits = [_grown(before, after) for before, after in pairwise(samples)]
     name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
     numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
-    if not all(hits) or not all(_waits_at_limit(rate, thresholds) for rate in rates):
+    waits = all(hits) and all(_waits_at_limit(rate, thresholds) for rate in rates)
+    spared = whole and all(_kills_nobody(*pair) for pair in pairwise(samples))
+    numbers += ", the kernel cannot kill any of its processes" if spared else ""
+    if not (waits or spared):
         return PressureState(path, "calm", 0, numbers, rates)
     wanted = max(limit // 20, 4 * _MIB)
-    return PressureState(path, "short", max(0, last.current + wanted - limit), numbers, rates)
+    # below it, the limit that is hit may be another one
+    missing = max(wanted if spared else 0, last.current + wanted - limit)
+    return PressureState(path, "short", missing, numbers, rates)
 
 
 def class_state(
@@ -94,7 +107,7 @@ def stuck_state(
 ) -> PressureState:
     """Whether a pod is stuck at its own limit, by its samples, oldest first. A pod with page cache
     to give back is not, nor one that swaps, streams files or computes, however long it waits."""
-    state = group_state(samples, thresholds)
+    state = _state(samples, thresholds, whole=True)
     if state.kind != "short":
         return state
     last = samples[-1]
@@ -170,6 +183,15 @@ def _waits_at_limit(stall: StallRates, thresholds: PressureThresholds) -> bool:
         and stall.scans_per_second >= thresholds.scans_per_second
         and (stall.reclaim_ratio or 0) < thresholds.reclaim_ratio
     )
+
+
+def _kills_nobody(before: MemorySample, after: MemorySample) -> bool:
+    """Whether the kernel was out of memory in a cgroup and killed nobody there (``oom_score_adj`` -1000). Who
+    touches a page then tries again without end, inside the kernel, and hardly waits."""
+    outs, kills = (
+        after.events.get(name, 0) - before.events.get(name, 0) for name in ("oom", "oom_kill")
+    )
+    return outs > 0 and not kills
 
 
 def _group_stall(before: MemorySample, after: MemorySample) -> StallRates:
