@@ -17,6 +17,7 @@ from tests.live.memory.zoo.programs import (
     HIDDEN,
     KEPT,
     OBJECTS,
+    ODD,
     SERVERS,
     SLOW_DISK,
     SLOW_WRITES,
@@ -130,7 +131,7 @@ PINNED: Final = (
 )
 PLAIN: Final = (
     *(*ANONYMOUS, *GROWTH, *COMPANY, *CYCLES, *HELD, *SHARED, *FILES, *PINNED, *KERNEL),
-    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS, *TURNS, *KEPT, *TIES),
+    *(*SERVERS, *DISKS, *OBJECTS, *TRICKS, *TURNS, *KEPT, *TIES, *ODD),
 )
 """Loads that any variant is tried with, four at a time."""
 _BOUND_ELSEWHERE: Final = (
@@ -339,6 +340,8 @@ SCENES: Final = (
             ("nothing left", CROWDED_SECONDS, STALLS[:3]),
             ("pauses", 6.0, STALLS),
             ("ends", CROWDED_SECONDS, STALLS[:3]),
+            ("annotations", CROWDED_SECONDS, STALLS),
+            ("switched", 2 * CROWDED_SECONDS, STALLS),
             ("permits", 8.0, tuple(replace(one, guard="observe") for one in STALLS)),
         )
     ),

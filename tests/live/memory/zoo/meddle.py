@@ -74,6 +74,22 @@ def _ends(stage: Stage, loads: Sequence[Load]) -> None:
         stage.put(loads)
 
 
+def _annotations(stage: Stage, loads: Sequence[Load]) -> None:
+    """Annotations ask for another memory.high again and again, and none is enough."""
+    for share in (0.7, 0.5, 0.9, 0.02, 0.6):
+        time.sleep(1.2)
+        for load in loads:
+            stage.write(replace(load, high=str(int(load.limit * share * MIB))))
+
+
+def _switched(stage: Stage, loads: Sequence[Load]) -> None:
+    """The guard is switched off for a pod, and on again."""
+    for guard in ("off", "act", "off", "act"):
+        time.sleep(1.5)
+        for load in loads:
+            stage.write(replace(load, guard=guard))
+
+
 def _permits(stage: Stage, loads: Sequence[Load]) -> None:
     """What was only to be observed may be acted on now."""
     time.sleep(4.0)
@@ -95,6 +111,8 @@ MEDDLING: Final[Mapping[str, Callable[[Stage, Sequence[Load]], None]]] = {
     "nothing left": _nothing,
     "pauses": _pauses,
     "ends": _ends,
+    "annotations": _annotations,
+    "switched": _switched,
     "permits": _permits,
     "resizes": _resizes,
 }

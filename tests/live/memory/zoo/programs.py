@@ -198,6 +198,26 @@ TIES: Final = (
     Load("mostly-stopped", ("mostly-stopped", 86, 150), "finishes"),
 )
 """What waits for another part of itself, and what takes memory where nobody looks."""
+ODD: Final = (
+    Load("heirs", ("heirs", 88, 4), "finishes"),
+    Load("heirs-over", ("heirs", 120, 4), "killed"),
+    Load("buried", ("buried", 88, 8), "finishes"),
+    Load("covered", ("covered", 88, 4), "finishes", capable=True),
+    Load("unmeasured", ("unmeasured", 88), "finishes"),
+    Load("reclaims-itself", ("reclaims-itself", 88), "finishes"),
+    Load("debugger", ("debugger", 48, 20), "finishes"),
+    Load("tides", ("tides", 80, 12), "finishes"),
+    Load("everything", ("everything", 66, 10), "finishes", capable=True),
+    Load("handed-over", ("handed-over", 88, 4), "finishes"),
+    Load("watchdog", ("watchdog", 88, 4000), "finishes"),
+    Load("lowers-itself", ("lowers-itself", 88, 40), "finishes"),
+    Load("killed-jobs", ("killed-jobs", 70, 16), "finishes"),
+    Load("beside-names", ("beside-names", 80, 4), "finishes", volume=True),
+    Load("high-of-a-mib", ("settle", 88, 4), "finishes", high="1Mi"),
+    Load("high-below-request", ("settle", 94, 4), "finishes", request=90, high="40Mi"),
+    Load("limit-10", ("burst", 9), "finishes", limit=10, request=4),
+)
+"""What changes its own cgroup, leaves memory behind, or stands beside what comes and goes."""
 HIDDEN: Final = {
     "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
     "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),

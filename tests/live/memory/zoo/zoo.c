@@ -16,7 +16,7 @@
 char block[1 << 20];
 static struct progress *mine;
 static const struct load *const tables[] = {anonymous, growth, company, shared, files, pinned, kernel,
-                                            cycles, held, servers, disks, objects, tricks, turns, kept, servers_inside, ties};
+                                            cycles, held, servers, disks, objects, tricks, turns, kept, servers_inside, ties, odd};
 
 uint64_t now(void)
 {
@@ -125,13 +125,28 @@ void make_cgroup(const char *group)
     need(!mkdir(path, 0755));
 }
 
-void tell_cgroup(const char *group, const char *name, const char *text)
+void remove_cgroup(const char *group)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s%s", mine->cgroup, group);
+    need(!rmdir(path));
+}
+
+int try_cgroup(const char *group, const char *name, const char *text)
 {
     char path[1300];
-    int file;
+    int file, worked;
     snprintf(path, sizeof path, "/sys/fs/cgroup%s%s/%s", mine->cgroup, group, name);
     file = open(path, O_WRONLY);
-    need(file >= 0 && write(file, text, strlen(text)) > 0 && !close(file));
+    worked = file >= 0 && write(file, text, strlen(text)) > 0;
+    if (file >= 0)
+        close(file);
+    return worked;
+}
+
+void tell_cgroup(const char *group, const char *name, const char *text)
+{
+    need(try_cgroup(group, name, text));
 }
 
 int alone(int flags)

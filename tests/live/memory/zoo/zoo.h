@@ -26,7 +26,7 @@ struct load {
 };
 
 extern const struct load anonymous[], shared[], files[], kernel[], growth[], pinned[], company[], cycles[], held[],
-    servers[], disks[], objects[], tricks[], turns[], kept[], servers_inside[], ties[];
+    servers[], disks[], objects[], tricks[], turns[], kept[], servers_inside[], ties[], odd[];
 
 /* What all loads read into and write from: with a block of its own for each, the program would be large
    enough for a huge page, which counts against the limit of loads that fit it narrowly. */
@@ -51,7 +51,10 @@ void children(unsigned count, void (*part)(size_t amount), size_t amount);
 pid_t beside(void (*on)(size_t amount), size_t amount);
 /* Makes a cgroup below the load's own ("/NAME"), and writes to a file of it, or of its own (""). */
 void make_cgroup(const char *group);
+void remove_cgroup(const char *group);
 void tell_cgroup(const char *group, const char *file, const char *text);
+/* The same; whether it could be written. */
+int try_cgroup(const char *group, const char *file, const char *text);
 /* Puts the process into a user namespace in which it is root, and into others; whether that is allowed. */
 int alone(int flags);
 /* A file on the root's disk of so many MiB, and one in the working folder (a memory volume). */
