@@ -281,8 +281,9 @@ def tree(
     recorded = partial(_recorded, driver, f"{state}/{escaped(place.root)}")
     try:
         if lock is not None:
-            made.journal = journal = lock[0]
-            take_up(journal, driver, lock[1], given=reached.given, recorded=recorded)
+            journal, header = lock
+            take_up(journal, driver, header, given=reached.given, recorded=recorded)
+            made.journal = journal
             made.notes += journal.notes
             made.ledger, made.verb = journal.ledger, journal.verb
             driver.journal = journal

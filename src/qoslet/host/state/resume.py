@@ -105,11 +105,7 @@ def open_journal(
     journal, header = lock_root(
         root, tree.hierarchy, state=state, boot=boot, driver=driver, verb=verb
     )
-    try:
-        take_up(journal, tree, header, given=given, recorded=recorded)
-    except BaseException:
-        journal.close(gone=False)
-        raise
+    take_up(journal, tree, header, given=given, recorded=recorded)
     return journal
 
 
@@ -138,10 +134,15 @@ def take_up(
     given: bool = False,
     recorded: Recorded = tuple,
 ) -> None:
-    """The tree of a root that is locked, as ``open_journal`` takes it up. Raises ``CannotDo``."""
-    _take_up(journal, tree, header, given or header.verb in GUESTS, recorded)
-    if journal.ledger.cgroups or journal.ledger.files:
-        journal.reserve()
+    """The tree of a root that is locked, as ``open_journal`` takes it up. Raises ``CannotDo``, and gives
+    the root back, where that fails."""
+    try:
+        _take_up(journal, tree, header, given or header.verb in GUESTS, recorded)
+        if journal.ledger.cgroups or journal.ledger.files:
+            journal.reserve()
+    except BaseException:
+        journal.close(gone=False)
+        raise
 
 
 def verb_of(root: str, state: str) -> str:
