@@ -82,7 +82,8 @@ def test_it_records_for_a_while_and_goes_on_at_the_end(folder: Path) -> None:
 def test_a_signal_ends_it_well(
     begin: Callable[..., subprocess.Popen[str]], folder: Path, number: int
 ) -> None:
-    process = begin()
+    # the suite may have been started by nohup
+    process = begin(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     until_size(folder / "r", 1000)
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
