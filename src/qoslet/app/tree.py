@@ -274,8 +274,7 @@ def tree(
     Raises CannotDo where it is to be written and groups cannot be made, another process has it,
     or somebody else made it.
     """
-    user = os.geteuid()
-    state = state_directory(os.environ, user, write=write)
+    state = _state(place, write, attend)
     lock, driver, reached = _begun(place, state, write, verb, attend)
     made = OwnedTree(place, reached, driver)
     recorded = partial(_recorded, driver, f"{state}/{escaped(place.root)}")
@@ -310,6 +309,18 @@ def tree(
         if made.journal is not None:
             made.journal.close(gone=_nothing_left(made))
         made.close()
+
+
+def _state(place: TreeLocation, write: bool, attend: Callable[[Bus], None]) -> str:
+    """Where the state folders of this user are. Where there is no place for them, as for a user who has
+    not logged in, the driver tells first why it cannot be had."""
+    user = os.geteuid()
+    try:
+        return state_directory(os.environ, user, write=write)
+    except CannotDo:
+        driver, _ = _driver(place, user, write, attend)
+        driver.close()
+        raise
 
 
 def _begun(
