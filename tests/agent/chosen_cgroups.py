@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from qoslet.agent.state.cgroup_executor import MemoryJournal
 from qoslet.agent.state.runtime_cgroups import RuntimeCgroups
-from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.reconcile.journal import Set
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.container_spec import PodMessages
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.sim.kernel import SimKernel
-from tests.agent.fixtures import ROOT, Keeper, Kept, Recorder, pod_of, resources, spec_of
+from tests.agent.fixtures import ROOT, Keeper, Kept, Recorder
 from tests.agent.memory.test_throttle_guard import Throttled
 
 
@@ -117,16 +116,6 @@ class Chosen(Throttled):
             self.journal,
             RuntimeCgroups(ROOT, self.journal),
         )
-
-    def pod(
-        self, name: str, limit: str = "memory=256Mi", restart: Any = "Always", **own: Any
-    ) -> str:
-        """A pod with a container; the path of the container's cgroup."""
-        asked = resources("memory=128Mi", limit)
-        pod = replace(pod_of(name, asked), memory=MemoryPolicy(**own))
-        self.source.put(pod, spec_of(pod, restart=restart))
-        self.turn()
-        return self.at(name)
 
     def at(self, name: str, container: str = "app") -> str:
         """The cgroup of a container."""

@@ -112,7 +112,7 @@ class Throttled(Bench):
         pod = replace(pod_of(name, asked), memory=MemoryPolicy(**own))
         self.source.put(pod, spec_of(pod, restart=restart))
         self.turn()
-        return next(path for path in self.groups(name) if path.endswith("/app"))
+        return str(self.keeper.kept[name].cgroups["app"])
 
     def holds(self, path: str, amount: float, cache: float = 0.0, **more: Any) -> None:
         """What a group holds from now on, in MiB."""

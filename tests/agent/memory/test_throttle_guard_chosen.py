@@ -11,6 +11,15 @@ from tests.agent.fixtures import pod_of, resources, spec_of
 from tests.agent.memory.test_throttle_guard import HIGH, MIB
 
 
+def raised() -> tuple[Chosen, str]:
+    """A bench whose guard has raised memory.high of a container, and the container's cgroup."""
+    bench = Chosen()
+    path = bench.pod("hog")
+    bench.stalls(path)
+    bench.time(3)
+    return bench, path
+
+
 def test_a_stalled_container_is_handed_to_its_limit_and_shown_as_held() -> None:
     bench = Chosen()
     path = bench.pod("hog")
@@ -28,10 +37,7 @@ def test_a_stalled_container_is_handed_to_its_limit_and_shown_as_held() -> None:
 
 
 def test_what_was_raised_comes_back_once_it_fits() -> None:
-    bench = Chosen()
-    path = bench.pod("hog")
-    bench.stalls(path)
-    bench.time(3)
+    bench, path = raised()
     bench.pushing.clear()
     bench.holds(path, 200)
     (said,) = bench.time(40)
@@ -41,10 +47,7 @@ def test_what_was_raised_comes_back_once_it_fits() -> None:
 
 def test_what_the_runtime_writes_over_it_meanwhile_is_raised_again() -> None:
     """With each update of a container a runtime writes all that it was asked for."""
-    bench = Chosen()
-    path = bench.pod("hog")
-    bench.stalls(path)
-    bench.time(3)
+    bench, path = raised()
     bench.kernel.write(path, "memory.high", str(HIGH))
     bench.turn(1, whole=True)
     assert bench.high(path) == "max"
@@ -67,10 +70,7 @@ def test_all_else_in_its_cgroup_is_the_runtimes() -> None:
 
 
 def test_the_next_agent_gives_it_back_whatever_its_guard_is() -> None:
-    bench = Chosen()
-    path = bench.pod("hog")
-    bench.stalls(path)
-    bench.time(3)
+    bench, path = raised()
     bench.pushing.clear()
     bench.config = replace(bench.config, guard="off")
     bench.begin()
@@ -79,10 +79,7 @@ def test_the_next_agent_gives_it_back_whatever_its_guard_is() -> None:
 
 
 def test_another_container_in_the_place_of_a_raised_one_is_left_alone() -> None:
-    bench = Chosen()
-    path = bench.pod("hog")
-    bench.stalls(path)
-    bench.time(3)
+    bench, path = raised()
     bench.pushing.clear()
     pid = bench.keeper.kept["hog"].pids["app"] or 0
     bench.kernel.end(pid, 137)
