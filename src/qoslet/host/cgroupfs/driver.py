@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.interface_files import controller, knob
 from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.notes import Notes
 from qoslet.core.reconcile.journal import (
     Created,
     Entry,
@@ -72,7 +73,7 @@ class Cgroupfs:
         self._files = frozenset(files)
         self._sleep = sleep
         self.slow = slow
-        self.notes: list[str] = []
+        self.notes = Notes()
         self._new: set[str] = set()
         self._known: set[str] = set()
         self._shown: set[str] = set()
@@ -208,7 +209,7 @@ class Cgroupfs:
         except OSError as error:
             if error.errno not in (ENOENT, ENODEV) or not self.layout.regain(path):
                 raise
-            self._note(f"{path}: an ancestor disabled a controller; it is enabled again")
+            self.notes.keep(f"{path}: an ancestor disabled a controller; it is enabled again")
             self._write_value(tree, path, step, before)
         self.layout.written(path, step.file)
 
@@ -219,11 +220,6 @@ class Cgroupfs:
             slow.write(tree, path, step, before)
         else:
             write(tree, path, step)
-
-    def _note(self, line: str) -> None:
-        """Keep a line for the surface, once; the last hundred of them."""
-        if line not in self.notes:
-            self.notes[:] = [*self.notes[-99:], line]
 
     def stands(self, path: str) -> None:
         """A group is there already, so it is not ours to make."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from threading import Thread
 
+from qoslet.core.notes import Notes
 from qoslet.core.workload.folders.types import DiskVolume, FilesVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.log_files import make_private
@@ -26,7 +27,6 @@ from qoslet.host.linux.remove_tree import remove_tree
 
 VOLUMES_DIRECTORY = "/var/lib/qoslet/volumes"
 """The volumes of root on disk, with one directory for each cgroup root."""
-NOTES = 100
 TRIES = 5
 
 
@@ -46,7 +46,7 @@ class DiskVolumes:
         self._base, self._shared = base, shared
         self._pods, self._removed = f"{base}/pods", f"{base}/removed"
         self._thread: Thread | None = None
-        self.notes: list[str] = []
+        self.notes = Notes()
 
     @property
     def is_there(self) -> bool:
@@ -129,8 +129,7 @@ class DiskVolumes:
                     remove_tree(path)
                 except OSError as error:
                     failed.add(name)
-                    self.notes.append(f"{path}: cannot be removed: {error.strerror}")
-                    del self.notes[:-NOTES]
+                    self.notes.keep(f"{path}: cannot be removed: {error.strerror}")
 
     def _private(self, path: str) -> None:
         """Make a directory of ours that nobody else may enter. Raises ``CannotDo``, OSError."""

@@ -18,6 +18,7 @@ from errno import EAGAIN, EBUSY, EINVAL, EPERM
 from threading import Thread
 
 from qoslet.core.cgroup.names import is_at_or_below, is_below
+from qoslet.core.notes import Notes
 from qoslet.core.workload.process_spec import MemoryVolume
 from qoslet.errors import CannotDo
 from qoslet.host.containers.mount_namespace import DEVICE
@@ -27,26 +28,19 @@ from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.procfs import listed, text
 
 HOLDERS_TOLD = 5
-NOTES = 100
 LARGE_BYTES = 64 << 20
 """A volume that holds more is unmounted in a thread: the kernel frees its pages in that call."""
 
 
 class TmpfsVolumes:
-    """Matches ``agent.ports.Volumes``. ``notes`` gathers what was not done and stops nothing, the
-    last ``NOTES`` of them, each once. With ``lasting`` a later process takes the volumes up."""
+    """Matches ``agent.ports.Volumes``. ``notes`` gathers what was not done and stops nothing.
+    With ``lasting`` a later process takes the volumes up."""
 
     def __init__(self, folder: str, *, lasting: bool = False) -> None:
         self._folder = folder
         self._lasting = lasting
         self._unmounting: dict[str, Thread] = {}
-        self.notes: list[str] = []
-
-    def _note(self, line: str) -> None:
-        """Keep a line for the surface."""
-        if line not in self.notes:
-            self.notes.append(line)
-            del self.notes[:-NOTES]
+        self.notes = Notes()
 
     def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
         """Mount what is not mounted yet; the directory of each volume by its name. One that
@@ -89,7 +83,7 @@ class TmpfsVolumes:
         except OSError as error:
             if error.errno != EINVAL:
                 raise
-            self._note(f"{path}: {size} bytes are less than its content: size unchanged")
+            self.notes.keep(f"{path}: {size} bytes are less than its content: size unchanged")
 
     def remove(self, uid: str, *, detach: bool = False) -> bool:
         """Unmount and remove every volume of a pod. False: a large one is still being unmounted, in
@@ -139,7 +133,7 @@ class TmpfsVolumes:
             message = f"the volume is in use by {told}{more}"
             raise CannotDo(message, where=path, hint="stop it, or change its directory")
         unmount(path, DETACH)
-        self._note(f"{path}: detached; its memory is freed when {told}{more} ends")
+        self.notes.keep(f"{path}: detached; its memory is freed when {told}{more} ends")
         return True
 
     def existing(self) -> Mapping[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from qoslet.core.api.schema import shown
+from qoslet.core.notes import Notes
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
@@ -22,7 +23,6 @@ from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
 from qoslet.host.keeper.pod import check_pod
 
-NOTES = 1000
 OPEN_SECONDS = 10.0
 """How long a runtime may take to answer at first."""
 
@@ -64,7 +64,7 @@ class CriRuntime:
         self, endpoint: str, facts: RuntimeFacts, setting: CriSettings, charge: Charge | None = None
     ) -> None:
         self.facts = facts
-        self.notes: list[str] = []
+        self.notes = Notes()
         self._charge = charge
         self._charging: list[tuple[str, int]] = []
         self._lock = threading.Lock()
@@ -190,8 +190,6 @@ class CriRuntime:
         with self._lock:
             if over in self.notes:
                 self.notes.remove(over)
-            if line in self.notes:
+            if not self.notes.keep(line):
                 return
-            self.notes.append(line)
-            del self.notes[:-NOTES]
         os.eventfd_write(self._event, 1)

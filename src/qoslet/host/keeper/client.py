@@ -15,6 +15,7 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
+from qoslet.core.notes import Notes
 from qoslet.core.status.pod_events import before_agent
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import Backoff
@@ -52,7 +53,6 @@ ANSWER_SECONDS = 10.0
 TRIES = (0.0, 0.1, 0.5, 2.0, 5.0)
 """Seconds to wait before the next keeper, where one after the other ends before it answers."""
 
-NOTES = 1000
 """Lines that are kept for who asks; the oldest go first."""
 
 
@@ -84,7 +84,7 @@ class KeeperRuntime:
         self._retry_at = 0.0
         self._wrong: CannotDo | None = None
         self._states: tuple[ContainerState, ...] | None = None
-        self.notes: list[str] = []
+        self.notes = Notes()
         self._began = time.time()
         self.pid = 0
         self.place: Callable[[int], str] | None = None
@@ -304,7 +304,7 @@ class KeeperRuntime:
             for data in self._peer.arrived():
                 self._take(data)
         except (MessageTooLong, msgspec.MsgspecError) as error:
-            self._note(f"invalid message from the keeper (process {self.pid}): {error}")
+            self.notes.keep(f"invalid message from the keeper (process {self.pid}): {error}")
             self._peer.open = False
         self._check()
         if not self._peer.open:
@@ -312,7 +312,7 @@ class KeeperRuntime:
         elif self._pending and time.monotonic() - self._waits_since > self._answer_seconds:
             kill = "; if you kill it, another replaces it and containers keep running"
             which, hint = (f" (process {self.pid})", kill) if self.pid else ("", "")
-            self._note(f"the keeper{which} does not answer: pods neither start nor stop{hint}")
+            self.notes.keep(f"the keeper{which} does not answer: pods neither start nor stop{hint}")
 
     def _check(self) -> None:
         """Raise ``CannotDo`` where the keeper does not know us."""
@@ -338,7 +338,7 @@ class KeeperRuntime:
             case LogMessage():
                 # the keeper tells each agent again
                 is_old = 0 < said.at < self._began
-                self._note(f"{said.line} ({before_agent(said.at)})" if is_old else said.line)
+                self.notes.keep(f"{said.line} ({before_agent(said.at)})" if is_old else said.line)
 
     def _welcome(self, said: Welcome) -> None:
         """The keeper's first message."""
@@ -355,14 +355,14 @@ class KeeperRuntime:
     def _move(self, pid: int) -> None:
         """Give a keeper its place."""
         if self.place is not None and (wrong := self.place(pid)):
-            self._note(f"cannot move the keeper (process {pid}) out of the service: {wrong}")
+            self.notes.keep(f"cannot move the keeper (process {pid}) out of the service: {wrong}")
 
     def _done(self, done: int) -> None:
         """Requests were dealt with; the first time, all pods were told."""
         if not self._known or done == 0:
             gone = [uid for uid in self._pods if uid not in self._told | self._latest.keys()]
             for uid in gone:
-                self._note(f"Pod {self._pods[uid].key}: the keeper does not know it")
+                self.notes.keep(f"Pod {self._pods[uid].key}: the keeper does not know it")
                 self._forget(uid)
             self._known, self._states = True, None
         self._waits_since = time.monotonic()
@@ -383,13 +383,7 @@ class KeeperRuntime:
         if self._pods or self._pending:
             words = self._starter.runtime_error()
             about = f": {words}" if words else ""
-            self._note(f"the keeper (process {self.pid}) exited{about}; starting another")
+            self.notes.keep(f"the keeper (process {self.pid}) exited{about}; starting another")
         self._known = self._known and not self._pods
         if wait == 0.0 and (self._pods or self._pending):
             self._reach()
-
-    def _note(self, line: str) -> None:
-        """Keep a line for the surface, once."""
-        if line not in self.notes:
-            self.notes.append(line)
-            del self.notes[:-NOTES]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import chain
 
+from qoslet.core.notes import Notes
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.hooks import taken_over
 from qoslet.core.workload.life import Backoff, began, begun, ended, failed_to_start, lost, restarted
@@ -38,7 +39,6 @@ from qoslet.host.keeper.pod import (
 from qoslet.host.keeper.probing import KeeperProbes
 from qoslet.host.oci.containers import OciContainers
 
-NOTES = 1000
 """Lines that are kept for who asks; the oldest go first."""
 
 
@@ -76,7 +76,7 @@ class ProcessRuntime:
         self._changed: dict[str, None] = {}
         self._unsaved: dict[str, None] = {}
         self._states: tuple[ContainerState, ...] | None = None
-        self.notes: list[str] = []
+        self.notes = Notes()
         self.said = 0
         self._oci = OciLifecycle(bundled or OciContainers(""), groups, self._watch, self.note)
         self._probes = KeeperProbes(groups, self._oci.place, clock)
@@ -249,10 +249,7 @@ class ProcessRuntime:
 
     def note(self, line: str) -> None:
         """Keep a line for the surface, once."""
-        if line not in self.notes:
-            self.notes.append(line)
-            self.said += 1
-            del self.notes[:-NOTES]
+        self.said += self.notes.keep(line)
 
     def _touch(self, pod: ProcessPod) -> None:
         """Something about a pod changed."""
