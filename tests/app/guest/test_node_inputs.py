@@ -12,14 +12,16 @@ from msgspec.structs import replace
 
 from qoslet.agent.guest.ports import NodeView
 from qoslet.app.guest.file_pods import FilePods
-from qoslet.app.guest.node_inputs import NodeInputs
+from qoslet.app.guest.node_inputs import RETRY_SECONDS, NodeInputs
 from qoslet.app.guest.policy_file import PolicyFile
-from qoslet.app.node.found_node import FoundNode
+from qoslet.app.node.found_node import RELEASE, FoundNode
 from qoslet.core.guest.policy import governed
 from qoslet.core.guest.policy_document import NO_FLAGS, PolicyFlags
+from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
 from qoslet.core.node.running_kubelet.work import KubeletWork
+from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.files.watched_node import NodeFiles
 from tests.cli.fixtures import NODE
@@ -257,7 +259,49 @@ def test_what_a_reading_lacks_is_in_the_status(bench: Bench) -> None:
 
 def found(pid: int = 1) -> FoundNode:
     own = {"apiVersion": "qoslet/v1", "kind": "Node", "kubernetes": "1.36"}
-    return FoundNode(pid, "n1", (("kubelet", own),), None, ())
+    return FoundNode(pid, "n1", (("kubelet", own),), None, (DoctorFinding(RELEASE, "ok", "1.36"),))
+
+
+UNTOLD = FoundNode(
+    1,
+    "n1",
+    (
+        (
+            "configz",
+            {"kubeletconfig": {"memoryReservationPolicy": "None", "memoryThrottlingFactor": 0.9}},
+        ),
+        ("process 1", {"apiVersion": "qoslet/v1", "kind": "Node", "kubernetes": "1.37"}),
+    ),
+    None,
+    (DoctorFinding(RELEASE, "unknown", "1.36 or later"),),
+)
+"""A kubelet whose /metrics does not answer in time."""
+
+
+def test_what_depends_on_a_release_that_is_not_known_is_not_written(bench: Bench) -> None:
+    """1.37 has Memory QoS on where nothing is configured, 1.36 has not."""
+    told = replace(found(), documents=(UNTOLD.documents[0], *found().documents))
+    answers = [UNTOLD, told]
+    bench.write("mode: protect\nfiles: [memory.high, cpu.weight]\n")
+    bench.node.write_text(NODE.replace('kubernetes: "1.36"\n', ""))
+    inputs = NodeInputs(
+        [str(bench.node)], Flags(), bench.pods, bench.policy, lambda: answers.pop(0)
+    )
+    view = inputs.current()
+    assert "memory.high" in files_of(view.plan)
+    assert "memory.high" not in files_of(view.in_force)
+    assert "cpu.weight" in files_of(view.in_force)
+    assert view.notes == (
+        "the kubelet, of 1.36 or later, does not tell its release: what depends on it is not written",
+    )
+    assert [files_of(one) >= {"memory.high"} for one in inputs.releases().values()] == [False]
+    inputs._asked_at -= RETRY_SECONDS
+    assert inputs.current().notes == ()
+    assert inputs.releases() == {}
+
+
+def files_of(plan: Plan) -> set[str]:
+    return {row.file for one in plan.cgroups for row in one.settings}
 
 
 def test_what_a_kubelet_is_about_to_do_is_asked_of_its_runtime(bench: Bench) -> None:

@@ -15,11 +15,18 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.app.node.assigned import kubelet_assignments
-from qoslet.app.node.found_node import Credentials, FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import (
+    RELEASE,
+    Credentials,
+    FoundNode,
+    KubeletOptions,
+    find_node,
+)
 from qoslet.core.bundle.archive import unpack
 from qoslet.core.node.node import Kubelet
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
+from qoslet.host.kubelet.kubelet_release import KubeletRelease
 from qoslet.host.kubelet.manager_states import manager_states
 from tests.cli.fixtures import environment
 from tests.core.managers.fixtures import node_of
@@ -46,7 +53,8 @@ CONFIGZ = json.dumps(
 
 
 def look(machine: Path, pid: int | None = None, **credentials: str) -> FoundNode:
-    return find_node(KubeletOptions(pid, Credentials(**credentials), str(machine)))
+    options = KubeletOptions(pid, Credentials(**credentials), str(machine))
+    return find_node(options, KubeletRelease())
 
 
 def states(found: FoundNode) -> dict[str, str]:
@@ -80,6 +88,23 @@ def test_the_read_only_port_gives_pods_and_release(tmp_path: Path) -> None:
     assert found.documents[0][1]["maxPods"] == 7
     assert set(states(found).values()) == {"ok"}
     assert [path for path, _ in asked] == ["/pods", "/metrics"]
+
+
+def test_a_kubelet_that_told_its_release_is_not_asked_for_it_again(tmp_path: Path) -> None:
+    """/metrics takes seconds on a busy node, for which nothing else would be looked at."""
+    releases = KubeletRelease()
+    with kubelet_port({"/pods": pods("a"), "/metrics": METRICS}) as (number, asked):
+        declare(
+            tmp_path,
+            "--config=/k.yaml",
+            files={"/k.yaml": f"{HEAD}readOnlyPort: {number}\nport: 1\n"},
+        )
+        (tmp_path / "proc/812/stat").write_text(" ".join(["812 (kubelet) S", *["0"] * 18, "7"]))
+        options = KubeletOptions(root=str(tmp_path))
+        first, second = (find_node(options, releases) for _ in range(2))
+    assert [path for path, _ in asked] == ["/pods", "/metrics", "/pods"]
+    assert first.documents == second.documents
+    assert first.note(RELEASE) == second.note(RELEASE)
 
 
 def test_the_secure_port_gives_the_configuration_in_force(tmp_path: Path) -> None:

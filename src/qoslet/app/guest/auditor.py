@@ -32,8 +32,9 @@ class MachineAuditor:
 
     def judged(self, first: AuditReport, second: AuditReport, plan: Plan) -> AuditReport:
         """What stands of two looks. Raises QosletError."""
-        allocated, work = self._inputs.allocated, self._inputs.kubelet_work
-        return judged(first, second, plan, allocated, work, look=self.look)
+        inputs = self._inputs
+        allocated, work, releases = inputs.allocated, inputs.kubelet_work, inputs.releases
+        return judged(first, second, plan, allocated, work, releases, self.look)
 
     def happened(self) -> bool:
         """Whether something happened in a planned cgroup since the last call."""

@@ -16,9 +16,10 @@ from qoslet.app.guest.decoded_pods import DecodedPods
 from qoslet.app.guest.policy_file import PolicyFile, is_strict
 from qoslet.app.inputs import Inputs, scheduled
 from qoslet.app.node.assigned import kubelet_assignments
+from qoslet.app.node.untold_release import possible_releases
 from qoslet.core.api.manifest import Options
 from qoslet.core.guest.namespaces import confined, without_others
-from qoslet.core.guest.policy import GuestPolicy
+from qoslet.core.guest.policy import GuestPolicy, agreed
 from qoslet.core.guest.status import SourceStatus
 from qoslet.core.node.flags import Flags
 from qoslet.core.node.running_kubelet.work import KubeletWork
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 CONFIGURATION_SECONDS = 300.0
 """How often a kubelet is asked for its configuration while its process is the same."""
 
-_Variant = tuple[str | None, str | None]
-"""What a policy says of Memory QoS."""
+_Variant = tuple[str | None, str | None, str | None]
+"""What a policy says of Memory QoS, and a release that the kubelet may be."""
 
 FindNode = Callable[[], "FoundNode"]
 
@@ -115,11 +116,7 @@ class NodeInputs:
             if self._plan is not None and _sums(self._plan) != _sums(made):
                 self._sums_at = time.monotonic()
             self._inputs, self._plan, self._made_of = inputs, made, made_of
-            allocated = self._read(policy, reading, allocated=True) if writes else inputs
-            same = list(allocated.pods) == list(inputs.pods)
-            self._allocated = None
-            if not same:
-                self._allocated = self._planned(allocated, policy, allocated=True)
+            self._allocated = self._to_write(inputs, policy, reading) if writes else None
         status = SourceStatus(
             reading.source,
             reading.place,
@@ -129,9 +126,38 @@ class NodeInputs:
             reading.requests,
         )
         lacks = "" if reading.is_settling else reading.reason
-        notes = tuple(filter(None, (lacks, self._fault)))
+        untold = ""
+        if releases := self._untold():
+            untold = f"the kubelet, of {releases[0]} or later, does not tell its release: "
+            untold += "what depends on it is not written" if writes else "give --kubernetes"
+        notes = tuple(filter(None, (lacks, self._fault, untold)))
         faults = tuple(filter(None, (self._policy.fault,)))
         return NodeView(self._plan, policy, status, notes, self._allocated, faults)
+
+    def _to_write(self, inputs: Inputs, policy: GuestPolicy, reading: PodsReading) -> Plan | None:
+        """What is allocated, as every release has it that the kubelet may be; None where that is the plan of
+        ``inputs``. Raises QosletError."""
+        allocated = self._read(policy, reading, allocated=True)
+        others = self._other_plans(policy, reading, allocated=True)
+        if list(allocated.pods) == list(inputs.pods) and not others:
+            return None
+        return agreed(self._planned(allocated, policy, allocated=True), others.values())
+
+    def _other_plans(
+        self, policy: GuestPolicy, reading: PodsReading, *, allocated: bool
+    ) -> dict[str, Plan]:
+        """The plan with each release that the kubelet may be, besides the one that is assumed, by its name."""
+        made = {}
+        for one in self._untold():
+            inputs = self._read(policy, reading, allocated=allocated, release=one)
+            made[one] = without_others(inputs.plan(), policy, self._kubelets(policy, inputs.node))
+        return made
+
+    def _untold(self) -> tuple[str, ...]:
+        """The releases that the kubelet may be, where it did not tell its own, besides the one that is assumed."""
+        if self._found is None or self._flags.kubernetes is not None:
+            return ()
+        return possible_releases(self._found)
 
     def _check_tree(self, node: Node) -> None:
         """Raise CannotDo where the kubelet has another tree than the one that was begun with."""
@@ -149,6 +175,11 @@ class NodeInputs:
         inputs = self._read(policy, self.reading, allocated=True)
         return self._planned(inputs, policy, allocated=True)
 
+    def releases(self) -> dict[str, Plan]:
+        """The plans with the releases that the kubelet may be, by their names. Raises QosletError."""
+        assert self.reading is not None
+        return self._other_plans(self._policy.policy, self.reading, allocated=False)
+
     def _look_for_kubelet(self) -> None:
         """Ask a kubelet for its configuration where it is another process, or now and then. Raises
         QosletError where none was ever found."""
@@ -156,7 +187,8 @@ class NodeInputs:
             return
         now, found = time.monotonic(), self._found
         gone = found is not None and not os.path.exists(f"/proc/{found.pid}")
-        wait = CONFIGURATION_SECONDS if not (gone or self._fault) else RETRY_SECONDS
+        lacks = gone or self._fault or self._untold()
+        wait = RETRY_SECONDS if lacks else CONFIGURATION_SECONDS
         if found is not None and now < self._asked_at + wait:
             return
         self._asked_at = now
@@ -175,9 +207,16 @@ class NodeInputs:
             self._found = latest
             self._nodes.clear()
 
-    def _read(self, policy: GuestPolicy, reading: PodsReading, *, allocated: bool) -> Inputs:
-        """The inputs of a plan. Raises QosletError."""
-        node, problems = self._described(policy)
+    def _read(
+        self,
+        policy: GuestPolicy,
+        reading: PodsReading,
+        *,
+        allocated: bool,
+        release: str | None = None,
+    ) -> Inputs:
+        """The inputs of a plan, with another ``release`` of the kubelet. Raises QosletError."""
+        node, problems = self._described(policy, release)
         options = Options(False, allocated, node.name)
         loaded = self._decoded.load(reading.pods, options, reading.place)
         told = (*problems, *loaded.problems)
@@ -196,19 +235,22 @@ class NodeInputs:
             return node
         return self._described(replace(policy, memory_qos=None, throttling_factor=None))[0]
 
-    def _described(self, policy: GuestPolicy) -> tuple[Node, Sequence[Problem]]:
+    def _described(
+        self, policy: GuestPolicy, release: str | None = None
+    ) -> tuple[Node, Sequence[Problem]]:
         """The node of documents, flags and this machine, as it was looked at last, with what the policy
         says of Memory QoS. Raises QosletError."""
-        variant, now = (policy.memory_qos, policy.throttling_factor), time.monotonic()
+        variant = policy.memory_qos, policy.throttling_factor, release
+        now = time.monotonic()
         if now >= self._nodes_at + CONFIGURATION_SECONDS:
             self._nodes.clear()
             self._nodes_at = now
         if variant not in self._nodes:
-            self._nodes[variant] = self._node(policy)
+            self._nodes[variant] = self._node(policy, release)
         return self._nodes[variant]
 
-    def _node(self, policy: GuestPolicy) -> tuple[Node, Sequence[Problem]]:
-        flags = self._flags
+    def _node(self, policy: GuestPolicy, release: str | None) -> tuple[Node, Sequence[Problem]]:
+        flags = self._flags if release is None else replace(self._flags, kubernetes=release)
         if policy.memory_qos is not None:
             flags = replace(flags, memory_qos=policy.memory_qos)
         if policy.throttling_factor is not None:

@@ -28,6 +28,7 @@ from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.answers import KubeletAnswer, Page, Unavailable, take
 from qoslet.host.kubelet.client import Credentials as Credentials
 from qoslet.host.kubelet.configuration import Configuration, configuration
+from qoslet.host.kubelet.kubelet_release import KubeletRelease
 from qoslet.host.kubelet.pod_states import has_ended, root_directory, was_assigned, was_resized
 from qoslet.host.kubelet.ports import read_only_port, secure_port
 from qoslet.host.kubelet.process_files import ProcessFiles
@@ -50,7 +51,8 @@ class KubeletOptions(Struct, frozen=True):
 
 
 PAGES: tuple[Page, ...] = ("/configz", "/pods", "/metrics")
-"""The pages that tell of a node."""
+"""The pages that tell of a node, the slowest last."""
+_KNOWN = KubeletRelease()
 
 PODS = "kubelet pods"
 RELEASE = "kubelet release"
@@ -98,12 +100,17 @@ class FoundNode(Struct, frozen=True):
         return found
 
 
-def find_node(options: KubeletOptions) -> FoundNode:
-    """The node of the kubelet that runs here. Raises CannotDo where there is none or it ends meanwhile,
-    BadInput where there are several and none is chosen."""
+def find_node(options: KubeletOptions, known: KubeletRelease = _KNOWN) -> FoundNode:
+    """The node of the kubelet that runs here; ``known`` is what a kubelet told before. Raises CannotDo where
+    there is none or it ends meanwhile, BadInput where there are several and none is chosen."""
     process = chosen_kubelet(options)
     read = configuration(process)
-    answers = ask_pages(process, read, options)
+    answers = KubeletAnswer()
+    if known.begin(process, answers):
+        ask_pages(process, read, options, PAGES, answers)
+        known.end(process, answers)
+    else:
+        ask_pages(process, read, options, PAGES[:2], answers)
     fields = kubelet_fields(read, answers)
     runtime = kubelet_runtime(process, fields)
     pods = None
@@ -218,9 +225,10 @@ def ask_pages(
     read: Configuration,
     options: KubeletOptions,
     pages: Sequence[Page] = PAGES,
+    answers: KubeletAnswer | None = None,
 ) -> KubeletAnswer:
-    """Ask the kubelet for pages: the read-only port first, since that takes no right."""
-    answers = KubeletAnswer()
+    """Ask the kubelet for pages that ``answers`` lacks: the read-only port first, since that takes no right."""
+    answers = KubeletAnswer() if answers is None else answers
     if shares_namespace(process, "net") is False:
         message = "the kubelet is in another network namespace"
         hint = f"nsenter -t {process.pid} -n qoslet ..."

@@ -78,6 +78,25 @@ def writable_settings(cgroup: Cgroup, level: Level, policy: GuestPolicy) -> tupl
     )
 
 
+def agreed(plan: Plan, others: Iterable[Plan]) -> Plan:
+    """The plan without the settings that any of the ``others`` has otherwise."""
+    for other in others:
+        values = {one.name: {row.file: row.value for row in one.settings} for one in other.cgroups}
+        cgroups = tuple(
+            replace(
+                one,
+                settings=tuple(
+                    row
+                    for row in one.settings
+                    if values.get(one.name, {}).get(row.file) == row.value
+                ),
+            )
+            for one in plan.cgroups
+        )
+        plan = replace(plan, cgroups=cgroups)
+    return plan
+
+
 _UPDATED = ("cpu.weight", "cpu.shares")
 """Source: cm/qos_container_manager_linux.go UpdateCgroups."""
 _LEVELS = ("kubepods", "qos", "pod", "container")

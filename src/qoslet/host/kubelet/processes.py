@@ -82,12 +82,17 @@ def shares_cgroups(process: KubeletProcess) -> bool | None:
 
 
 def age_seconds(process: KubeletProcess) -> float | None:
-    """How long a process has run; None where this machine does not tell.
-
-    Source: proc(5), field 22 of /proc/PID/stat, in clock ticks since boot.
-    """
-    stat, uptime = text(f"{process.folder}/stat"), text("/proc/uptime")
-    fields = (stat or "").rpartition(")")[2].split()
-    if uptime is None or len(fields) < 20 or not fields[19].isdecimal():
+    """How long a process has run; None where this machine does not tell."""
+    uptime, started = text("/proc/uptime"), started_at(process)
+    if uptime is None or started is None:
         return None
-    return float(uptime.split()[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return float(uptime.split()[0]) - started / os.sysconf("SC_CLK_TCK")
+
+
+def started_at(process: KubeletProcess) -> int | None:
+    """When a process started, in clock ticks since boot; None where this machine does not tell.
+
+    Source: proc(5), field 22 of /proc/PID/stat.
+    """
+    fields = (text(f"{process.folder}/stat") or "").rpartition(")")[2].split()
+    return int(fields[19]) if len(fields) >= 20 and fields[19].isdecimal() else None
