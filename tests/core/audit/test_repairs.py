@@ -44,6 +44,27 @@ def test_values_of_planned_cgroups_are_repaired(folder: str, hierarchy: str, dri
     assert len(done.commands) == 2
 
 
+@pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
+def test_a_cgroup_that_is_idle_no_more_gets_its_weight(
+    folder: str, hierarchy: str, driver: str
+) -> None:
+    """An idle one reads 1 with Linux 7.2, which may be what is planned: the kernel then makes it 100."""
+    plan = plan_of(folder, hierarchy, driver)
+    container = first(plan, "container")
+    weight = "cpu.shares" if hierarchy == "v1" else "cpu.weight"
+    planned = container.by_file[weight].value
+    live = written(tree_of(plan), container.path or "", "cpu.idle", "1")
+    done = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
+    assert [(one.file, one.wanted) for one in done.rows] == [("cpu.idle", "0"), (weight, planned)]
+    (command,) = done.commands
+    line = f"CPU{'Shares' if hierarchy == 'v1' else 'Weight'}={planned}"
+    other = f"printf '%s' {planned} > "
+    assert command.partition(" && ")[2].endswith(line) or other in command.partition(" && ")[2]
+    live = written(live, container.path or "", weight, "3")
+    both = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
+    assert sorted(one.file for one in both.rows) == ["cpu.idle", weight]
+
+
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 def test_what_belongs_to_others_is_left_with_a_reason(folder: str, hierarchy: str) -> None:
     plan = plan_of(folder, hierarchy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -12,9 +12,11 @@ from qoslet.core.audit.verdicts.cpusets import UNCLEARED, can_be_cleared
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.audit.verdicts.paused import FREEZE
 from qoslet.core.audit.verdicts.processes import OOM
+from qoslet.core.audit.verdicts.values import IDLE, weight_of
+from qoslet.core.cgroup.interface_files import released
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.steps import Step
-from qoslet.core.resources.cgroup_tree import Plan
+from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 VALUES: frozenset[Verdict] = frozenset(("drift", "latent", "stale", "weights"))
 """Verdicts that a written value ends."""
@@ -69,9 +71,27 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
         rows.append(Difference(one.path, "differs", file, value, one.found, one.verdict))
         if one.verdict == "latent":
             latent.add((one.path, file))
+    rows += _forgotten_weights(rows, planned.values(), plan.node.hierarchy)
     controllers.sort(key=lambda step: (step.path.count("/"), step.path))
     lines = tuple(text for _, text in sorted(commands, key=lambda pair: pair[0]) if text)
     return Repairs(tuple(controllers), tuple(rows), frozenset(latent), tuple(left), lines)
+
+
+def _forgotten_weights(
+    rows: Sequence[Difference], cgroups: Iterable[Cgroup], hierarchy: str
+) -> list[Difference]:
+    """The weights of cgroups that are to be idle no more, which the kernel then makes those of a new one."""
+    by_path = {cgroup.path: cgroup for cgroup in cgroups}
+    known = {(row.path, row.file) for row in rows}
+    found = []
+    for row in rows:
+        setting = weight_of(by_path[row.path]) if row.file == IDLE else None
+        if setting is not None and (row.path, setting.file) not in known:
+            fresh = released(setting.file, hierarchy)
+            found.append(
+                Difference(row.path, "differs", setting.file, setting.value, fresh, row.why)
+            )
+    return found
 
 
 def _reason(one: Finding, plan: Plan, planned: bool) -> str:

@@ -29,6 +29,8 @@ from qoslet.core.reconcile.file_writers import Level, resets
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.rules.cpu import weight_linear, weight_quadratic
 
+IDLE = "cpu.idle"
+
 
 class Values:
     """The comparison of cgroups; ``compared`` counts the values. ``planned`` are those that are matched, by
@@ -293,8 +295,15 @@ class Values:
             rule=setting.rule or None,
             because=setting.because if named else None,
             source=setting.source if named else None,
-            fix=context.repair.write(live.path, file, setting.value, cgroup.unit),
+            fix=self._fix(cgroup, setting, live),
         )
+
+    def _fix(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> str:
+        """The line that writes a value; that of an idle cgroup writes its weight, too."""
+        weight = weight_of(cgroup) if setting.file == IDLE else None
+        rows = [one for one in (setting, weight) if one is not None]
+        write = self._context.repair.write
+        return " && ".join(write(live.path, one.file, one.value, cgroup.unit) for one in rows)
 
     def _with_unit(self, finding: Finding, off: bool, known: bool) -> Finding:
         """The finding with what systemd's property says of it."""
@@ -315,6 +324,12 @@ class Values:
     def _text(self, file: str, units: Units) -> str | None:
         """What the unit says of a file; None where it has no property for it."""
         return units.get(self._name(file)) if units else None
+
+
+def weight_of(cgroup: Cgroup) -> Setting | None:
+    """The planned weight, which the kernel forgets when it ends ``IDLE``. Source: kernel/sched/fair.c
+    sched_group_set_idle."""
+    return cgroup.by_file.get("cpu.weight") or cgroup.by_file.get("cpu.shares")
 
 
 def _period(cgroup: Cgroup) -> int:
