@@ -286,8 +286,9 @@ class Sandboxes:
         wanted = pb.ContainerFilter(pod_sandbox_id=self._pod.sandbox)
         request = pb.ListContainersRequest(filter=wanted)
         answer = await self._calls("ListContainers", request, pb.ListContainersResponse)
-        own = [one for one in answer.containers if one.pod_sandbox_id == self._pod.sandbox]
-        return sorted(own, key=lambda one: one.metadata.attempt, reverse=True)
+        # each once: whoever removes all but the newest must not meet that one again
+        own = {x.id: x for x in answer.containers if x.pod_sandbox_id == self._pod.sandbox}
+        return sorted(own.values(), key=lambda one: one.metadata.attempt, reverse=True)
 
     async def drop(self, sandbox: str) -> None:
         """Stop and remove a sandbox with all in it. Raises ``CallFailed``."""

@@ -1,0 +1,25 @@
+"""What a runtime's lists tell of pods: a container twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qoslet.host.cri.pb import cri_pb2 as pb
+from tests.host.cri.test_runtime import Hand, hand, server, spec_of
+
+__all__ = ["hand", "server"]
+
+
+def test_a_container_that_is_listed_twice_is_one(hand: Hand, tmp_path: Path) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    (id,) = hand.server.containers
+    once = hand.server._list_containers(pb.ListContainersRequest()).SerializeToString()
+    hand.server.always["ListContainers"] = once + once
+    hand.runtime.close()
+    hand.runtime = Hand(hand.server, tmp_path).runtime
+    looked = len(hand.server.asked)
+    hand.until(lambda: [one for one, _ in hand.server.asked[looked:]].count("ListContainers") > 3)
+    assert [*hand.server.containers] == [id]
+    hand.server.always.clear()
+    hand.ends()
