@@ -238,13 +238,19 @@ def pods_left(tree: OwnedTree) -> list[str]:
 def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) -> list[str]:
     """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
     does not answer or they do not end: what is left in it would run on."""
-    if not cri_run.has_pods(folder):
+    if not cri_run.may_have_pods(tree, folder):
         return []
     runtime = cri_run.runtime_of_pods(tree, folder)
     try:
-        lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE, say)
+        lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE, say, runtime.has_told)
         if left:
             raise do_not_stop(tree, left, cri_run.endpoint_of(folder))
+        if not runtime.has_told():
+            raise CannotDo(
+                "the container runtime does not tell which pods it has",
+                where=cri_run.endpoint_of(folder),
+                hint="look at its log, then release again",
+            )
         return lines
     finally:
         runtime.close()
@@ -325,29 +331,42 @@ def _waits(pods: Sequence[RuntimePod]) -> str:
 
 
 def _end_all(
-    tree: OwnedTree, runtime: Runtime, patience: float, say: Callable[[str], None]
+    tree: OwnedTree,
+    runtime: Runtime,
+    patience: float,
+    say: Callable[[str], None],
+    has_told: Callable[[], bool] = lambda: True,
 ) -> tuple[list[str], list[RuntimePod]]:
-    """End all pods of a runtime in their grace periods, and remove those that ended. Returns a line
-    for each that was running, and those that have not ended within ``patience`` seconds more."""
-    before = dict(runtime.list_pods())
-    for uid, pod in before.items():
-        runtime.stop(uid, pod.grace_seconds)
+    """End all pods of a runtime in their grace periods, also those that it tells later than others, until
+    it ``has_told`` all, and remove those that ended. Returns a line for each that was running, and those
+    that have not ended within ``patience`` seconds more."""
+    before: dict[str, RuntimePod] = {}
     lifted: list[str] = []
     frozen = set[str]()
     waits = False
     lift_at = time.monotonic() + LIFT_SECONDS
-    grace = max((pod.grace_seconds for pod in before.values()), default=0.0)
-    wait = Patience(grace, patience, time.monotonic())
-    while left := [pod for pod in runtime.list_pods().values() if not pod.ended]:
+    wait = Patience(0.0, patience, time.monotonic())
+    while True:
+        told = has_told()
+        pods = runtime.list_pods()
+        if new := {uid: pod for uid, pod in pods.items() if uid not in before}:
+            before |= new
+            for uid, pod in new.items():
+                runtime.stop(uid, pod.grace_seconds)
+            grace = max(pod.grace_seconds for pod in new.values())
+            wait = Patience(grace, patience, time.monotonic())
+        left = [pod for pod in pods.values() if not pod.ended]
+        if told and not left:
+            break
         containers = sum(state.running for state in runtime.poll())
         if not wait.lasts(len(left) + containers, time.monotonic()):
             break
-        if time.monotonic() >= lift_at:
+        if left and time.monotonic() >= lift_at:
             if not waits:
                 say(_waits(left))
             waits = True
-            pods = _cgroups_of(runtime)
-            lifted += lift(tree.driver, tree.ledger, tree.place.root, pods, frozen=frozen)
+            groups = _cgroups_of(runtime)
+            lifted += lift(tree.driver, tree.ledger, tree.place.root, groups, frozen=frozen)
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())

@@ -1,7 +1,8 @@
-"""What a runtime's lists tell of pods: a container twice."""
+"""What a runtime's lists tell of pods: a container twice, a pod that no record names."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from qoslet.host.cri.pb import cri_pb2 as pb
@@ -22,4 +23,18 @@ def test_a_container_that_is_listed_twice_is_one(hand: Hand, tmp_path: Path) -> 
     hand.until(lambda: [one for one, _ in hand.server.asked[looked:]].count("ListContainers") > 3)
     assert [*hand.server.containers] == [id]
     hand.server.always.clear()
+    hand.ends()
+
+
+def test_a_pod_whose_record_is_lost_is_told_by_the_runtime(hand: Hand, tmp_path: Path) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.runtime.close()
+    shutil.rmtree(tmp_path / "cri")
+    hand.server.held = "ListPodSandbox"
+    hand.runtime = Hand(hand.server, tmp_path).runtime
+    assert (hand.runtime.list_pods(), hand.runtime.has_told()) == ({}, False)
+    hand.server.held = ""
+    hand.until(hand.runtime.has_told)
+    assert [*hand.runtime.list_pods()] == ["uid"]
     hand.ends()

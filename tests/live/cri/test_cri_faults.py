@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 import pytest
 
 from tests.live.agent.agents import SLOW
+from tests.live.agent.test_run import ended
 from tests.live.cri.containerd import IMAGE, Containerd, need_containerd
 from tests.live.cri.pods import Cri, amounts, container, pod
 from tests.live.cri.roots import containerd as containerd
@@ -51,6 +52,21 @@ def test_a_lost_state_folder_is_read_from_the_runtime(cri: Cri) -> None:
     assert cri.pid("a") == kept
     cri.stop(second)
     cri.release()
+    cri.nothing_left()
+
+
+@pytest.mark.parametrize("lost", ["cri", "cri/a-uid"])
+def test_release_ends_the_pods_whose_records_are_lost(cri: Cri, lost: str) -> None:
+    cri.put(pod("a"), pod("b", restartPolicy="Never"))
+    first = cri.service()
+    cri.up("a", "b")
+    first.kill()
+    first.communicate()
+    shutil.rmtree(cri.folder / lost)
+    other = cri.begin("--keep", "--with", "process")
+    assert "continue with qoslet run --with containerd" in "".join(ended(other, 3))
+    said = cri.release()
+    assert (said.count(": stopped"), "killed" in said) == (2, False)
     cri.nothing_left()
 
 

@@ -192,7 +192,7 @@ def _taken_up(
     """The containers of a tree, those of earlier agents known to ``source``. Raises CannotDo."""
     if chosen is not None:
         return cri_run.taken_up(chosen, tree, folder, source)
-    cri_run.refuse_others(folder, tree.place.root)
+    cri_run.refuse_others(tree, folder)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = keeper_of(tree, folder, limits)

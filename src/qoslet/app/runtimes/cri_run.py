@@ -120,7 +120,7 @@ def taken_up(chosen: CriChoice, tree: OwnedTree, folder: str, source: ManifestSo
     before = endpoint_of(folder)
     if not before and has_pods(folder):
         raise _unknown_runtime(folder)
-    if before and before != chosen.endpoint and has_pods(folder):
+    if before and before != chosen.endpoint and may_have_pods(tree, folder):
         raise CannotDo(
             f"pods of this root run with {before}",
             where="--container-runtime-endpoint",
@@ -199,23 +199,31 @@ def _charge(tree: OwnedTree, path: str, pid: int) -> None:
         raise CannotDo(wrong[0])
 
 
-def refuse_others(folder: str, root: str) -> None:
+def refuse_others(tree: OwnedTree, folder: str) -> None:
     """Raise ``CannotDo`` where pods of a container runtime stand in a tree that is to be run
     otherwise."""
-    if has_pods(folder):
+    if may_have_pods(tree, folder):
         raise CannotDo(
             f"pods of this root run with {endpoint_of(folder) or 'a container runtime'}",
-            where=root,
+            where=tree.place.root,
             hint="continue with qoslet run --with containerd, or stop them with qoslet release",
         )
 
 
 def has_pods(folder: str, records: str = CRI) -> bool:
-    """Whether a container runtime has pods of a root."""
+    """Whether there are records of pods that a container runtime has."""
     try:
         return bool(os.listdir(f"{folder}/{records}"))
     except OSError:
         return False
+
+
+def may_have_pods(tree: OwnedTree, folder: str) -> bool:
+    """Whether a container runtime may have pods of a root: there are records, or they are lost, and
+    something runs in a tree whose pods were in a runtime that is known."""
+    if has_pods(folder) or has_pods(folder, KEEPER) or not endpoint_of(folder):
+        return has_pods(folder)
+    return any(tree.driver.members(path) for path in tree.driver.below(tree.place.root))
 
 
 def endpoint_of(folder: str) -> str:

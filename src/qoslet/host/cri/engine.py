@@ -88,7 +88,7 @@ class CriEngine:
         self._records = RecordFolder(setting.folder, this_boot(), CriPodRecord)
         self._runs: dict[str, PodRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._seen = False
+        self.has_seen = False
         self._waiting: dict[str, CriPod] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="cri", daemon=True)
@@ -176,7 +176,7 @@ class CriEngine:
         """Begin a pod; not before the runtime was asked whether it has it already. Where it has it
         with other containers, these are ended: the loop begins anew what ended unasked."""
         uid = pod.spec.uid
-        if not self._seen:
+        if not self.has_seen:
             self._waiting[uid] = pod
         elif uid in self._runs:
             run = self._runs[uid]
@@ -324,7 +324,7 @@ class CriEngine:
 
     def _begin_waiting(self) -> None:
         """The runtime has told what it has: pods that it has not are begun."""
-        self._seen = True
+        self.has_seen = True
         waiting, self._waiting = self._waiting, {}
         for pod in waiting.values():
             self.start(pod)

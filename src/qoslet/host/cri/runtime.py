@@ -112,6 +112,11 @@ class CriRuntime:
         with self._lock:
             return {uid: view.held for uid, view in self._views.items()}
 
+    def has_told(self) -> bool:
+        """Whether the runtime has told which pods of the root it has: until then only those that have a
+        record are kept."""
+        return self._engine.has_seen
+
     def stop(self, uid: str, grace_seconds: float) -> None:
         """Begin to end a pod; ``poll`` tells how it goes."""
         self._engine.call(self._engine.stop, uid, grace_seconds)
