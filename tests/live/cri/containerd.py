@@ -140,9 +140,20 @@ class Containerd:
         """Give it the images of the tests."""
         for name, command in ((IMAGE, ["sh"]), (PAUSE, ["sleep", "1000000000"])):
             archive = self.folder / "image.tar"
-            write_image(archive, name, command)
-            self.ctr("images", "import", str(archive))
-            archive.unlink()
+            write_image(archive, name, command, _layer())
+            self._import(archive)
+
+    def import_tree(self, name: str, tree: Path) -> None:
+        """Give it an image of what a folder holds."""
+        layer, archive = io.BytesIO(), self.folder / "image.tar"
+        with tarfile.open(fileobj=layer, mode="w") as made:
+            made.add(tree, arcname=".")
+        write_image(archive, name, [], layer.getvalue())
+        self._import(archive)
+
+    def _import(self, archive: Path) -> None:
+        self.ctr("images", "import", str(archive))
+        archive.unlink()
 
     def shims(self) -> list[int]:
         """The shims that are its own."""
@@ -203,9 +214,8 @@ def need_containerd() -> None:
         pytest.skip("no static busybox here: apt-get install busybox-static")
 
 
-def write_image(path: Path, name: str, command: list[str]) -> None:
-    """An image of busybox as an OCI archive."""
-    layer = _layer()
+def write_image(path: Path, name: str, command: list[str], layer: bytes) -> None:
+    """An image of one layer as an OCI archive."""
     config = {
         "architecture": "amd64",
         "os": "linux",
@@ -231,6 +241,7 @@ def write_image(path: Path, name: str, command: list[str]) -> None:
 
 
 def _layer() -> bytes:
+    """Of busybox."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for folder in ("bin", "etc", "tmp", "proc", "sys", "dev"):

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.live.cri.containerd import Containerd
 from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
 from tests.live.memory.zoo.judge import RUNNING, Result, Watched, decisions, ends_of, result
@@ -64,6 +65,11 @@ class Stage:
         self.log = (folder / "agent.log").open("w")
         self.unheld: set[str] = set()
         self.image = IMAGE if scene.runtime else ""
+        self.containerd: Containerd | None = None
+        if scene.runtime == "containerd":
+            self.containerd = Containerd(folder / "containerd", systemd=scene.driver == "systemd")
+            self.containerd.__enter__()
+            self.containerd.import_tree(IMAGE, rootfs(program, folder))
         self.agent = self.begin(scene.guard)
         self.watcher = subprocess.Popen([program, "watch", self.progress, folder / "watched"])
 
@@ -74,7 +80,10 @@ class Stage:
         """A new agent."""
         words = ["run", str(self.manifests), "--keep", "--guard", guard, "--log-format", "json"]
         words += ["--cgroup-driver", self.scene.driver, *self.scene.options]
-        if self.image:
+        if self.containerd is not None:
+            words += ["--with", "containerd"]
+            words += ["--container-runtime-endpoint", self.containerd.endpoint]
+        elif self.image:
             root = rootfs(self.program, self.folder)
             words += ["--with", self.scene.runtime, "--rootfs", f"{IMAGE}={root}"]
             words += ["--storage", str(self.folder / "storage")]
@@ -202,6 +211,8 @@ class Stage:
             self.agent.kill()
         subprocess.run(self.command("release", "--force"), capture_output=True, check=False)
         self.log.close()
+        if self.containerd is not None:
+            self.containerd.__exit__()
         shutil.rmtree(self.progress)
 
 

@@ -139,6 +139,7 @@ _BOUND_ELSEWHERE: Final = (
     *("idle-priority", "datagrams"),
 )
 """Those whom a limit, a disk or the scheduler holds up as memory.high does."""
+_IN_A_RUNTIME: Final = ("burst", "burst-over", "reader", "pod-limit-over", "sendfile", "splice")
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
 )
@@ -169,7 +170,8 @@ class Scene:
     all pods together on the root's disk; empty: as it is. ``killed_after``: seconds after which the
     agent is killed and begun again, each from the time before, with the guard as ``then`` says. ``stopped``:
     seconds for which the agent is, from one second after the start. ``meddled``: what somebody does to the
-    loads, as of ``MEDDLING``. ``outside``: what no pod holds, as of ``outside``, and MiB. ``runtime``: of OCI; processes without."""
+    loads, as of ``MEDDLING``. ``outside``: what no pod holds, as of ``outside``, and MiB. ``runtime``: of OCI, or containerd; processes
+    without."""
 
     name: str
     loads: tuple[Load, ...]
@@ -273,6 +275,14 @@ SCENES: Final = (
             f"qoslet 0.8, {runtime}", PLAIN[at::4], FORMS["qoslet 0.8"], at_once=4, runtime=runtime
         )
         for at, runtime in enumerate(("runc", "crun"))
+    ),
+    # its shim, and what it begins to end a container, are charged to the pod
+    Scene(
+        "1.22, containerd",
+        tuple(load for load in PLAIN if load.name in _IN_A_RUNTIME),
+        FORMS["1.22"],
+        at_once=3,
+        runtime="containerd",
     ),
     Scene("node, MAP_SHARED, guard off", (_SHARED_HOG,), NODE, QUIET, seconds=90, guard="off"),
     Scene(

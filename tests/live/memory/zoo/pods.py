@@ -38,7 +38,7 @@ def manifest(load: Load, program: str, progress: str, image: str = "") -> str:
     if load.volume:
         spec["volumes"] = [{"name": "scratch", "emptyDir": {"medium": "Memory"}}]
     if image:
-        spec["hostPID"] = True
+        spec["hostPID"] = spec["hostNetwork"] = True
         mounts = spec.setdefault("volumes", [])
         mounts += [{"name": name, "hostPath": {"path": path}} for name, path in _shared(progress)]
         for one in (*spec["containers"], *spec.get("initContainers", ())):

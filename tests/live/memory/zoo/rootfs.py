@@ -1,4 +1,4 @@
-"""The root file system of the zoo for containers of an OCI runtime: what the program needs, and nothing else."""
+"""The root file system of the zoo for containers of a runtime: what the program needs, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-IMAGE = "zoo"
+IMAGE = "localhost/qoslet/zoo:1"
 PROGRAMS = ("/bin/true",)
 
 
