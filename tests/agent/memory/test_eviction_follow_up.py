@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.workload.life import Backoff
+from qoslet.sim.kernel import SimKernel
 from tests.agent.fixtures import pod_of, resources, spec_of
 from tests.agent.memory.pressed import ACT, Pressed, short, usual
 
@@ -97,8 +98,19 @@ def test_volumes_that_take_long_to_go_are_waited_for_while_memory_comes_back(
         assert any("d/hog still exists 1" in line for line in bench.said)
 
 
+class Unkillable(SimKernel):
+    """A kernel whose processes do not get to their signals."""
+
+    def __init__(self, kernel: SimKernel) -> None:
+        self.__dict__ = kernel.__dict__
+
+    def kill(self, path: str) -> bool:
+        return False
+
+
 def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
     bench = usual(Pressed())
+    bench.reconciler.context.killer = Unkillable(bench.kernel)
     bench.keeper.stuck.add("hog")
     said = short(bench).time(9)
     assert bench.keeper.running == {"hog", "small", "b", "g"}
@@ -108,6 +120,26 @@ def test_a_pod_that_does_not_end_holds_up_others_for_a_while_only() -> None:
     assert any(
         "d/hog still exists 10 s after its eviction and holds 1300 MiB" in one for one in said
     )
+
+
+def test_one_whose_runtime_hangs_is_killed_and_nobody_else() -> None:
+    bench = usual(Pressed())
+    bench.keeper.stuck.add("hog")
+    context = bench.reconciler.context
+    (state,) = context.workers["hog"].container_states
+    assert state.pid is not None
+    for _ in range(20):
+        bench.time(0.25)
+        if not short(bench).kernel.lives(state.pid):
+            break
+    assert not bench.kernel.lives(state.pid), "its runtime was to kill it"
+    bench.frees("hog")
+    for path in context.workers["hog"].top_cgroups:
+        bench.memory.set(path, populated=False)
+    said = bench.time(15)
+    assert {"small", "b", "g"} <= bench.keeper.running
+    (line,) = (one for one in said if "d/hog still exists" in one)
+    assert line.endswith("its processes have ended, and its runtime does not tell so")
 
 
 def test_an_end_that_the_runtime_refuses_is_asked_for_again_as_it_was() -> None:

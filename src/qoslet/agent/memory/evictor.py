@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from qoslet.agent.memory.guard_actions import PendingKills
 from qoslet.agent.pods.teardown import stop
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker, never_restarts
@@ -62,6 +63,7 @@ class Evictor:
         self._quiet_until = 0.0
         self._last = ""
         self._restarts: dict[str, _RestartDelay] = {}
+        self._kills = PendingKills(context)
 
     def record(self, row: PressureRow, line: str) -> None:
         """Keep, count and log a decision."""
@@ -109,17 +111,19 @@ class Evictor:
         worker.eviction_reason = (REASON, message)
         had = node.available
         self._pending = _PendingEviction(worker, path, now, had, victim.freed, had, now)
+        self._kills.expect(worker, [one.name for one in worker.container_states])
         stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
         """Check whether the victim is gone; True in the sync in which it is."""
+        self._kills.kill_overdue()
         pending = self._pending
         if pending is None:
             return False
         worker, seconds = pending.worker, now - pending.at
         note = self._context.log.notes.append
-        ended = _has_ended(worker, samples)
-        pending.ended = pending.ended or ended
+        # not each sync has a sample of it
+        ended = pending.ended = pending.ended or _has_ended(worker, samples)
         if node.available >= pending.most + FREED_BYTES:
             pending.most, pending.most_at = node.available, now
         if not worker.cleanup_done:
@@ -129,7 +133,11 @@ class Evictor:
             self._pending = None
             left = sum(samples[path].current for path in worker.top_cgroups if path in samples)
             text = f"{worker.key} still exists {seconds:.0f} s after its eviction"
-            more = ": its volumes are not removed" if ended else f" and holds {human_bytes(left)}"
+            more = f" and holds {human_bytes(left)}"
+            if ended and worker.phase is WorkerPhase.TERMINATING:
+                more = ": its processes have ended, and its runtime does not tell so"
+            elif ended:
+                more = ": its volumes are not removed"
             note(text + more)
             return False
         self._pending = None

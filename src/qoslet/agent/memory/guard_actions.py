@@ -120,38 +120,22 @@ class GuardActions:
         return error
 
 
-class ContainerKills:
-    """Kills stalled containers through their runtime, as the restart policy demands."""
+class PendingKills:
+    """Kills what a runtime was to end and did not: one that hangs, or gets no memory, ends nothing."""
 
     def __init__(self, context: SyncContext) -> None:
         self._context = context
         self._asked: dict[str, tuple[float, int | None]] = {}
 
-    def kill(self, worker: PodWorker, path: str, why: str) -> str:
-        """Restart or stop the container of a cgroup; of a pod's cgroup, the container that uses
-        most. Returns the error, empty if none."""
-        context = self._context
-        paths = container_paths(worker.placed_cgroups)
-        group = path if path in paths.values() else self._largest(paths.values())
-        name = next((name for name, at in paths.items() if at == group), "")
-        message = f"container {name} stalled at memory.high: {why}"
-        try:
-            if worker.desired is not None and never_restarts(worker.desired.spec):
-                worker.failed, worker.restart_pending = True, False
-                worker.eviction_reason = (REASON, message)
-                stop(context, worker, min(worker.grace_seconds, KILL_GRACE_SECONDS))
-                return ""
-            if not name:
-                return f"{worker.key}: its runtime does not tell where its containers are"
-            context.runtime.restart(worker.uid, name)
-        except (QosletError, OSError) as error:
-            return str(error)
-        worker.set_reason(REASON, message, context.clock.wall())
-        self._asked[group] = (context.now + KILL_GRACE_SECONDS, _pid(worker, name))
-        return ""
+    def expect(self, worker: PodWorker, names: Collection[str]) -> None:
+        """The runtime was asked to end these containers of a pod."""
+        at = self._context.now + KILL_GRACE_SECONDS
+        for one in worker.container_states:
+            if one.name in names and one.running and one.cgroup:
+                self._asked[one.cgroup] = (at, one.pid)
 
     def kill_overdue(self) -> None:
-        """Kill containers that did not stop in time: a stalled process handles no SIGTERM."""
+        """Kill containers that did not end in time: a stalled process handles no SIGTERM."""
         context = self._context
         for path, (at, pid) in list(self._asked.items()):
             if context.now < at:
@@ -171,15 +155,36 @@ class ContainerKills:
         """When the next container is overdue, in monotonic seconds."""
         return min((at for at, _ in self._asked.values()), default=None)
 
+
+class ContainerKills(PendingKills):
+    """Kills stalled containers through their runtime, as the restart policy demands."""
+
+    def kill(self, worker: PodWorker, path: str, why: str) -> str:
+        """Restart or stop the container of a cgroup; of a pod's cgroup, the container that uses
+        most. Returns the error, empty if none."""
+        context = self._context
+        paths = container_paths(worker.placed_cgroups)
+        group = path if path in paths.values() else self._largest(paths.values())
+        name = next((name for name, at in paths.items() if at == group), "")
+        message = f"container {name} stalled at memory.high: {why}"
+        try:
+            if worker.desired is not None and never_restarts(worker.desired.spec):
+                worker.failed, worker.restart_pending = True, False
+                worker.eviction_reason = (REASON, message)
+                self.expect(worker, paths)
+                stop(context, worker, min(worker.grace_seconds, KILL_GRACE_SECONDS))
+                return ""
+            if not name:
+                return f"{worker.key}: its runtime does not tell where its containers are"
+            context.runtime.restart(worker.uid, name)
+        except (QosletError, OSError) as error:
+            return str(error)
+        worker.set_reason(REASON, message, context.clock.wall())
+        self.expect(worker, [name])
+        return ""
+
     def _largest(self, paths: Collection[str]) -> str:
         """The cgroup of a pod's containers that uses most memory."""
         looks = map(self._context.executor.observer.read_cgroup, paths)
         used = [(one.memory or 0, one.path) for one in looks if one is not None]
         return max(used)[1] if used else next(iter(paths), "")
-
-
-def _pid(worker: PodWorker, container: str) -> int | None:
-    """The process of a running container."""
-    return next(
-        (one.pid for one in worker.container_states if one.name == container and one.running), None
-    )
