@@ -85,9 +85,10 @@ class CgroupKiller(Protocol):
     def lives(self, pid: int) -> bool:
         """Whether a process has not ended: one that nobody has collected yet has."""
 
-    def lift(self, path: str) -> Sequence[str]:
+    def lift(self, path: str, *, overdue: bool) -> Sequence[str]:
         """Lift what another process wrote into a cgroup and those below so that it cannot end: a
-        frozen state, limits tighter than ours. Returns a line for each."""
+        frozen state, limits tighter than ours; and widen a memory limit that is all used where that is
+        ``overdue``. Returns a line for each."""
 
 
 class Machine(Protocol):

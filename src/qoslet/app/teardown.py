@@ -344,7 +344,7 @@ def _end_all(
     lifted: list[str] = []
     frozen = set[str]()
     waits = False
-    lift_at = time.monotonic() + LIFT_SECONDS
+    lift_at = overdue_at = time.monotonic() + LIFT_SECONDS
     wait = Patience(0.0, patience, time.monotonic())
     while True:
         told = has_told()
@@ -355,6 +355,7 @@ def _end_all(
                 runtime.stop(uid, pod.grace_seconds)
             grace = max(pod.grace_seconds for pod in new.values())
             wait = Patience(grace, patience, time.monotonic())
+            overdue_at = max(overdue_at, time.monotonic() + grace + LIFT_SECONDS)
         left = [pod for pod in pods.values() if not pod.ended]
         if told and not left:
             break
@@ -366,7 +367,10 @@ def _end_all(
                 say(_waits(left))
             waits = True
             groups = _cgroups_of(runtime)
-            lifted += lift(tree.driver, tree.ledger, tree.place.root, groups, frozen=frozen)
+            overdue = time.monotonic() >= overdue_at
+            lifted += lift(
+                tree.driver, tree.ledger, tree.place.root, groups, frozen=frozen, overdue=overdue
+            )
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())

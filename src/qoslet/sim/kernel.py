@@ -152,7 +152,7 @@ class SimKernel(SimCgroups):
         """Whether a process has not ended."""
         return pid in self.processes and self.processes[pid].exit_code is None
 
-    def lift(self, path: str) -> Sequence[str]:
+    def lift(self, path: str, *, overdue: bool) -> Sequence[str]:
         """What is frozen or throttled here ends all the same."""
         return ()
 

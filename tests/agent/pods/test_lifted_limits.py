@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qoslet.agent.pods.teardown import stop
 from qoslet.sim.kernel import SimKernel
 from tests.agent.fixtures import Bench
 
@@ -14,9 +15,11 @@ class Lifting(SimKernel):
     def __init__(self, kernel: SimKernel) -> None:
         self.__dict__ = kernel.__dict__
         self.lifted: list[str] = []
+        self.overdue: list[bool] = []
 
-    def lift(self, path: str) -> Sequence[str]:
+    def lift(self, path: str, *, overdue: bool) -> Sequence[str]:
         self.lifted.append(path)
+        self.overdue.append(overdue)
         return (f"{path}: thawed it",)
 
 
@@ -60,12 +63,25 @@ def test_what_holds_back_a_pod_is_lifted_until_it_ends() -> None:
     for _ in range(4):
         bench.turn(10.0)
     assert killer.lifted == 6 * [top]
+    grace = bench.reconciler.context.workers["a"].grace_seconds
+    assert (grace, killer.overdue) == (5.0, [False, False, *4 * [True]])
     assert f"{top}: thawed it" in bench.said
     bench.keeper.end("a")
     bench.turn(10.0)
     bench.turn(10.0)
     assert "a" not in bench.rows
     assert bench.keeper.running == {"b"}
+
+
+def test_a_pod_that_was_killed_is_overdue_soon() -> None:
+    bench, killer = bench_of("a")
+    bench.keeper.stuck.add("a")
+    context = bench.reconciler.context
+    stop(context, context.workers["a"], 0.0)
+    for _ in range(2):
+        bench.turn(0.5)
+    bench.turn(1.0)
+    assert killer.overdue == [True]
 
 
 def test_the_next_look_postpones_no_retry() -> None:

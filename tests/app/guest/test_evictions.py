@@ -41,7 +41,7 @@ class Killer:
     def lives(self, pid: int) -> bool:
         return True
 
-    def lift(self, path: str) -> Sequence[str]:
+    def lift(self, path: str, *, overdue: bool) -> Sequence[str]:
         return ()
 
 

@@ -126,6 +126,37 @@ def test_limits_tighter_than_ours_become_ours_and_others_the_kernels_on_v2(v2: C
     assert lift(v2, journal.ledger, pod, frozen=set()) == [], "what leaves enough holds nobody back"
 
 
+def test_a_memory_limit_that_is_all_used_is_widened_where_an_end_is_overdue(
+    driver: Cgroupfs,
+) -> None:
+    journal = driver.journal = MemoryJournal()
+    pod, file, usage = f"{driver.root}/pod", "memory.max", "memory.current"
+    if driver.hierarchy == "v1":
+        file, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
+    good(driver, Step("create", pod))
+    try:
+        text(driver, pod, usage)
+    except FileNotFoundError:
+        pytest.skip("no memory controller here")
+    good(driver, Step("set", pod, file, str(16 << 20)))
+    filled = "held = b'1' * (9 << 20)"
+    process = inside(driver, pod, filled)
+    until_used = time.monotonic() + 10
+    while int(text(driver, pod, usage)) < 9 << 20:
+        assert time.monotonic() < until_used
+        time.sleep(0.05)
+    assert lift(driver, journal.ledger, pod, frozen=set(), overdue=True) == [], "it has room"
+    good(driver, Step("set", pod, file, str(int(text(driver, pod, usage)) + (64 << 10))))
+    full = text(driver, pod, file)
+    assert lift(driver, journal.ledger, pod, frozen=set()) == [], "it has time"
+    assert text(driver, pod, file) == full
+    (line,) = lift(driver, journal.ledger, pod, frozen=set(), overdue=True)
+    assert line.startswith(f"{pod}: its {file} of {full} kept it from ending; set it to ")
+    assert int(text(driver, pod, file)) >= int(text(driver, pod, usage)) + (12 << 20)
+    process.kill()
+    process.wait(10)
+
+
 def test_limits_tighter_than_ours_are_lifted_on_v1(v1: Cgroupfs) -> None:
     journal = v1.journal = MemoryJournal()
     pod = f"{v1.root}/pod"

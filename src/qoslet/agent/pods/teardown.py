@@ -70,8 +70,10 @@ class PodTeardown:
         context, now = self._context, self._context.now
         begun, due = self._lifts.setdefault(worker.uid, (now, now + LIFT_SECONDS))
         if now >= due:
+            grace = worker.grace_seconds if worker.stop_seconds is None else worker.stop_seconds
+            overdue = now >= begun + grace + LIFT_SECONDS
             for top in worker.top_cgroups:
-                context.log.notes += context.killer.lift(top)
+                context.log.notes += context.killer.lift(top, overdue=overdue)
             due = now + min(max(now - begun, LIFT_SECONDS), LIFT_AGAIN_SECONDS)
             self._lifts[worker.uid] = begun, due
         context.wake_in(worker.uid, due - now)
@@ -191,6 +193,7 @@ def stop(context: SyncContext, worker: PodWorker, grace: float | None = None) ->
         context.work_queue.add(worker.uid)
         return
     within = worker.grace_seconds if grace is None else grace
+    worker.stop_seconds = grace
     try:
         context.runtime.stop(worker.uid, within)
     except (QosletError, OSError) as error:

@@ -54,6 +54,8 @@ class PodWorker(Struct):
     """It starts again once it has terminated."""
     refused_stop_seconds: float | None = None
     """The grace period of a stop that the runtime refused: it is asked again."""
+    stop_seconds: float | None = None
+    """The grace period of the last stop, where that is not the pod's own."""
     cleanup_done: bool = False
     """Its volumes and cgroups are removed."""
     failed: bool = False

@@ -1,7 +1,8 @@
-"""Lifts what another process wrote into a pod's cgroups so that the pod cannot end.
+"""Lifts what keeps a pod from ending: what another process wrote into its cgroups, and a memory limit that
+is all used where it should have ended.
 
 What ends a container runs beside it in the pod's cgroup: a shim, and the runtime that it calls.
-Frozen, throttled at ``memory.high``, without a PID or CPU time, these do not get to it.
+Frozen, throttled at ``memory.high``, without memory, a PID or CPU time, these do not get to it.
 
 Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/freezer-subsystem.rst; runc libcontainer
 init_linux.go (signalAllProcesses).
@@ -45,6 +46,7 @@ _LIMITS = {
     ),
 }
 """Limits, the file of what is used of each, and how much has to be left."""
+_HARD_LIMITS = ("memory.max", "memory.limit_in_bytes")
 _UNLIMITED = 1 << 62
 """Bytes from which on a limit of v1 holds nobody back."""
 
@@ -63,11 +65,13 @@ def lift(
     pods: Collection[str] | None = None,
     *,
     frozen: set[str],
+    overdue: bool = False,
 ) -> list[str]:
     """Thaw a cgroup and all below it that the look before found frozen, too (``frozen``, which is kept
     up to date): a runtime freezes a container for a moment while it kills its processes. In those of
     ours, put limits that leave nothing to work with back to what we wrote last, and those that we never
-    wrote to the kernel's default. ``pods`` are the cgroups of the pods that are to end, where others
+    wrote to the kernel's default. Where what should have ended is ``overdue``, a memory limit that is all
+    used is widened a little. ``pods`` are the cgroups of the pods that are to end, where others
     have theirs below ``path``, too: what is neither ours nor in a pod stays frozen. Returns a line for
     each; what cannot be written stays."""
     lines = []
@@ -82,7 +86,10 @@ def lift(
         elif _thaw(driver.layout, group):
             frozen.discard(group)
             lines.append(f"{group}: it was frozen, which kept it from ending; thawed it")
-        for file, found, wanted in _exhausted(driver.layout, ledger, group) if is_ours else ():
+        limits = list(_exhausted(driver.layout, ledger, group)) if is_ours else []
+        if overdue and (is_ours or in_pod) and not limits:
+            limits += _full(driver.layout, group)
+        for file, found, wanted in limits:
             if driver.do_unrecorded(Step("set", group, file, wanted)) is None:
                 lines.append(
                     f"{group}: its {file} of {found} kept it from ending; set it to {wanted}"
@@ -123,6 +130,17 @@ def _exhausted(
         left -= int(_read(layout, group, usage) or 0) if usage else 0
         if left < needed:
             yield file, found, ours[0] if ours else released(file, layout.name) or "max"
+
+
+def _full(layout: CgroupLayout, group: str) -> Iterator[tuple[str, str, str]]:
+    """The memory limit of a cgroup that is all used, as ``_exhausted``, and one that leaves a little. Who is
+    killed in it looks for memory first, over and over where page cache cannot be taken, and a runtime that
+    is charged to it waits for that, too. Source: mm/memcontrol.c try_charge_memcg."""
+    for file, usage, needed in _LIMITS[layout.name]:
+        found = _read(layout, group, file) if usage and file in _HARD_LIMITS else ""
+        used = int(_read(layout, group, usage) or 0) if found else 0
+        if found and _amount(found) - used < needed / 8:
+            yield file, found, str(used + int(needed))
 
 
 def _read(layout: CgroupLayout, group: str, file: str) -> str:

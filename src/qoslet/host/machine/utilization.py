@@ -37,7 +37,7 @@ HOLDERS_TOLD = 5
 """How many processes are named where there are more."""
 
 
-def _lift_nothing(path: str) -> Sequence[str]:
+def _lift_nothing(path: str, *, overdue: bool) -> Sequence[str]:
     return ()
 
 
@@ -48,7 +48,7 @@ class Killing:
     def __init__(
         self,
         kill: Callable[[str], bool],
-        lift: Callable[[str], Sequence[str]] = _lift_nothing,
+        lift: Callable[..., Sequence[str]] = _lift_nothing,
     ) -> None:
         self.kill = kill
         self.lift = lift
