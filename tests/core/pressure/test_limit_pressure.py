@@ -164,6 +164,57 @@ def test_a_pod_that_gets_on_is_not_stuck(looks: dict[str, int], kind: str, psi: 
     assert ("36.0 MiB/s of swap moves" in state.because) == ("swaps" in looks)
 
 
+def tried(
+    cache: int = 45,
+    taken: float = 0.0,
+    dirty: int = 0,
+    current: int = 252,
+    hits: int = 0,
+    full: float = 0.8,
+) -> list[MemorySample]:
+    """Looks at a pod at its limit, with MiB of page cache that its sockets hold, a share of which is taken."""
+    scans = 50_000
+    return [
+        replace(
+            one,
+            at=10 + number * 1.5,
+            pressure=waited(full * number * 1.5, full * number * 1.5),
+            stat={
+                "pgscan": number * scans,
+                "pgsteal": int(number * scans * taken),
+                "file": cache * MIB,
+                "inactive_file": cache * MIB,
+                "file_dirty": dirty * MIB,
+            },
+        )
+        for number, one in enumerate(groups(current, full, hits=hits))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind"),
+    [
+        # one try to reclaim lasts for longer than there is between two looks
+        (tried(), "short"),
+        (tried(hits=1), "short"),
+        (tried(taken=0.05, hits=1), "own limit"),
+        (tried(dirty=20, hits=1), "own limit"),
+        (tried(cache=120, hits=1), "own limit"),
+        (tried(current=200), "calm"),
+        (tried(full=0.3), "calm"),
+        (tried()[1:], "calm"),
+    ],
+)
+def test_page_cache_that_is_scanned_over_and_over_and_not_taken_saves_nobody(
+    looks: list[MemorySample], kind: str
+) -> None:
+    state = stuck_state(looks)
+    assert state.kind == kind, state
+    assert state.in_vain == (kind == "short")
+    assert ("scanned over and over and not taken" in state.because) == (kind == "short")
+    assert group_state(looks).in_vain is False, "whose page cache it is nobody tells"
+
+
 def streaming(rate: int, reread: float = 0.0) -> list[MemorySample]:
     """Looks at a pod that takes MiB a second of page cache through 1 MiB; a share is read again."""
     pages = rate * MIB // 4096 // 2

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import (
     dirty_bytes,
@@ -30,6 +32,7 @@ from qoslet.core.pressure.node_pressure import (
     stall_between,
 )
 from qoslet.core.pressure.reclaim_progress import freed_enough, progress_between
+from qoslet.core.pressure.stall_tuning import STALL_TUNING
 
 _MIB = 1 << 20
 
@@ -61,6 +64,7 @@ def _state(
 ) -> PressureState:
     """The same. ``whole``: what is below it is its own, so that it is also short where the kernel was out of
     memory there again and again and found nobody to kill."""
+    in_vain = whole and _takes_nothing(samples, thresholds)
     samples = recent_samples(samples, thresholds)
     path = samples[-1].path if samples else ""
     if not samples or len({sample.identity for sample in samples}) > 1:
@@ -74,7 +78,8 @@ def _state(
     hits = [_grown(before, after) for before, after in pairwise(samples)]
     name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
     numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
-    waits = all(hits) and all(_waits_at_limit(rate, thresholds) for rate in rates)
+    # a try that takes nothing may last for longer than there is between two looks
+    waits = in_vain or (all(hits) and all(_waits_at_limit(rate, thresholds) for rate in rates))
     spared = whole and all(_kills_nobody(*pair) for pair in pairwise(samples))
     numbers += ", the kernel cannot kill any of its processes" if spared else ""
     if not (waits or spared):
@@ -82,7 +87,7 @@ def _state(
     wanted = max(limit // 20, 4 * _MIB)
     # below it, the limit that is hit may be another one
     missing = max(wanted if spared else 0, last.current + wanted - limit)
-    return PressureState(path, "short", missing, numbers, rates)
+    return PressureState(path, "short", missing, numbers, rates, in_vain)
 
 
 def class_state(
@@ -106,7 +111,8 @@ def stuck_state(
     samples: Sequence[MemorySample], thresholds: PressureThresholds = PRESSURE_THRESHOLDS
 ) -> PressureState:
     """Whether a pod is stuck at its own limit, by its samples, oldest first. A pod with page cache
-    to give back is not, nor one that swaps, streams files or computes, however long it waits."""
+    to give back is not, unless the kernel has tried that, nor one that swaps, streams files or computes,
+    however long it waits."""
     state = _state(samples, thresholds, whole=True)
     if state.kind != "short":
         return state
@@ -114,10 +120,11 @@ def stuck_state(
     cache, limit = page_cache_bytes(last), last.limit
     numbers = f"{state.because}, {human_bytes(cache)} of it page cache"
     sign = _gets_on(recent_samples(samples, thresholds), limit)
-    if sign or cache > max(limit // 32, 2 * _MIB):
+    if sign or (cache > max(limit // 32, 2 * _MIB) and not state.in_vain):
         numbers += sign
         return PressureState(state.path, "own limit", 0, numbers, state.rates)
-    return PressureState(state.path, "short", state.missing, numbers, state.rates)
+    numbers += ", scanned over and over and not taken" if state.in_vain else ""
+    return replace(state, because=numbers)
 
 
 def killed_state(sample: MemorySample, kills: int, seconds: float) -> PressureState:
@@ -172,6 +179,27 @@ def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:
     if progress.user_cpu is not None and progress.user_cpu >= USER_CPUS:
         return f", {progress.user_cpu:.2f} CPUs outside of the kernel"
     return ""
+
+
+def _takes_nothing(samples: Sequence[MemorySample], thresholds: PressureThresholds) -> bool:
+    """Whether a cgroup stands and waits at its limit, and the kernel has scanned all of its page cache over
+    and over and taken next to nothing, for ``vain_seconds``: pipes and sockets hold it. What waits to be
+    written takes its time."""
+    last = samples[-1] if samples else None
+    older = (one for one in reversed(samples) if samples[-1].at - one.at >= thresholds.vain_seconds)
+    first = next(older, None)
+    if last is None or first is None or first.identity != last.identity:
+        return False
+    stall, cache = _group_stall(first, last), file_list_bytes(last.stat)
+    scanned = (stall.scans_per_second or 0.0) * stall.seconds * last.page_size
+    return (
+        stall.seconds <= thresholds.max_gap_seconds
+        and min(first.current, last.current) >= last.limit * STALL_TUNING.near_ratio
+        and dirty_bytes(last) <= cache / 4
+        and 0 < STALL_TUNING.vain_scan_factor * cache <= scanned
+        and (stall.reclaim_ratio or 0.0) <= thresholds.vain_ratio
+        and _waits_at_limit(stall, thresholds)
+    )
 
 
 def _waits_at_limit(stall: StallRates, thresholds: PressureThresholds) -> bool:
