@@ -53,6 +53,22 @@ def test_what_the_runtime_writes_over_it_meanwhile_is_raised_again() -> None:
     assert bench.high(path) == "max"
 
 
+def test_a_pod_that_never_restarts_is_killed_where_its_runtime_hangs() -> None:
+    bench = Chosen()
+    path = bench.pod("job", limit="", high=200 * MIB, restart="Never")
+    bench.keeper.stuck.add("job")
+    pid = bench.keeper.kept["job"].pids["app"] or 0
+    bench.available = 100
+    bench.stalls(path, 205)
+    for _ in range(40):
+        if ("stop", "job", 2.0) not in bench.keeper.calls:
+            bench.time(0.25)
+    bench.time(1.5)
+    assert bench.kernel.lives(pid), "it has two seconds"
+    bench.time(1.0)
+    assert not bench.kernel.lives(pid)
+
+
 def test_all_else_in_its_cgroup_is_the_runtimes() -> None:
     bench = Chosen()
     path = bench.pod("hog")
