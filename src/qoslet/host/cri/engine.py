@@ -282,7 +282,7 @@ class CriEngine:
                 self.away(error)
                 await asyncio.sleep(0.2)
                 continue
-            except QosletError as error:
+            except (QosletError, OSError) as error:
                 self.note(str(error))
             heard = self._followed is not None and self.clock() > self._followed
             pause = EVENTS_POLL_SECONDS if heard else self._poll_seconds
@@ -348,8 +348,9 @@ class CriEngine:
                 try:
                     await self.calls("ReopenContainerLog", request, pb.Empty)
                 except CallFailed as error:
-                    # it goes on writing into the old one
-                    os.rename(aside, path)
+                    # it goes on writing into the old one; with its pod both are gone
+                    with suppress(FileNotFoundError):
+                        os.rename(aside, path)
                     self.note(str(error))
 
     async def _take_sandbox(self, box: pb.PodSandbox, containers: Iterable[pb.Container]) -> None:
