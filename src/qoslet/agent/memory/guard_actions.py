@@ -146,6 +146,8 @@ class PendingKills:
                     one for one in worker.container_states if one.cgroup == path and one.running
                 ]
                 if any(one.pid == pid for one in states):
+                    late = f"its runtime has not ended it for {KILL_GRACE_SECONDS:.0f} s"
+                    context.log.notes.append(f"guard: killed the processes of {path}: {late}")
                     try:
                         context.killer.kill(path)
                     except (QosletError, OSError) as error:
