@@ -35,6 +35,37 @@ def test_cpus_of_others_do_not_hide_one_that_waits(
         assert track_sample(found[1], looks[2], 0, refused=True).verdict.state == "stalled"
 
 
+@pytest.mark.parametrize("psi", [True, False])
+@pytest.mark.parametrize(("least", "seconds"), [(252, 1.5), (240, None)])
+def test_memory_that_swings_is_no_progress_of_one_that_waits(
+    least: int, seconds: float | None, psi: bool
+) -> None:
+    """Queues of sockets fill and empty beside a process that grows: usage falls to memory.high, or never."""
+    looks = [
+        replace(
+            one,
+            current=(least + swung) * MIB,
+            stat={**one.stat, "anon": least * MIB, "sock": swung * MIB},
+            pressure=Pressure(0, 1 + int(n * 4.9e5), 0, 0) if psi else None,
+        )
+        for n, one in enumerate(steady(40, held=least))
+        for swung in (16 * (n % 2),)
+    ]
+    states = [track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])]
+    assert ("stalled" in states) == (seconds is not None)
+    if seconds is not None:
+        assert states.index("stalled") * 0.5 == pytest.approx(seconds, abs=0.5)
+
+
+def test_memory_that_grows_out_of_what_it_was_is_progress() -> None:
+    looks = [
+        replace(one, current=(252 + 16 * n) * MIB, stat={**one.stat, "anon": (252 + 16 * n) * MIB})
+        for n, one in enumerate(steady(20, held=252))
+    ]
+    states = {track.verdict.state for _, track in verdicts([Look(0, one) for one in looks])}
+    assert "stalled" not in states
+
+
 def test_pages_that_go_in_circles_are_no_progress() -> None:
     """Ten readers beside a process that grows, as a guest of 6.12 showed them twice a second: reclaim takes
     10 MiB a second, all of which is read again."""

@@ -9,8 +9,13 @@ mm/vmscan.c, fs/dcache.c.
 
 from __future__ import annotations
 
-from msgspec import Struct
+import math
+from collections.abc import Sequence
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qoslet.core.memory.breakdown import own_bytes
 from qoslet.core.memory.sample import MemorySample
 
 _MIB = 1 << 20
@@ -35,6 +40,9 @@ class ReclaimProgress(Struct, frozen=True):
     cpu: float | None = None
     user_cpu: float | None = None
     waiting_ratio: float | None = None
+    outside: float = math.inf
+    """Bytes a second by which memory other than page cache left all that it was before: what swings, as
+    queues of sockets do, lets nobody go on who waits. Only where usage was above memory.high all the time."""
 
     @property
     def freed(self) -> float:
@@ -124,6 +132,16 @@ def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgre
         user_cpu=_cpus(before.user_usec, after.user_usec, seconds),
         waiting_ratio=_waiting(before, after, seconds),
     )
+
+
+def progress_since(before: MemorySample, samples: Sequence[MemorySample]) -> ReclaimProgress:
+    """The progress to the last of ``samples`` from an earlier one of them, with what is ``outside``."""
+    found = progress_between(before, samples[-1])
+    if found.seconds <= 0 or any(one.current <= (one.high or 0) for one in samples):
+        return found
+    held, now = [own_bytes(one) for one in samples if one.at <= before.at], own_bytes(samples[-1])
+    amount = max(now - max(held), min(held) - now, 0)
+    return replace(found, outside=amount / found.seconds)
 
 
 def _rise(before: MemorySample, after: MemorySample, name: str) -> int:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import dirty_bytes, own_bytes, reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_between
+from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_since
 from qoslet.core.pressure.stall_tuning import STALL_TUNING, StallTuning
 
 StallState = Literal["calm", "reclaiming", "stalled"]
@@ -150,7 +150,7 @@ def track_sample(
     track = replace(track, samples=(*kept, sample))
     if before is None:
         return track
-    progress = progress_between(before, sample)
+    progress = progress_since(before, track.samples)
     signs = _signals(before, sample, swap_room, progress)
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
@@ -302,7 +302,7 @@ def _waits_little(
     if signs.waiting_ratio is None or signs.waiting_ratio >= tuning.waiting_ratio:
         return None
     because = f"it waits {signs.waiting_ratio:.0%} of the time"
-    longest = progress_between(track.samples[0], track.samples[-1])
+    longest = progress_since(track.samples[0], track.samples)
     least = tuning.paused_waiting_ratio if stuck else tuning.waiting_ratio
     if (longest.waiting_ratio or 0.0) < least:
         return _Judgement("reclaiming", because, progress=True)
@@ -356,7 +356,8 @@ def _sign_of_progress(
     waits = progress.blocked or progress.waiting_ratio is None
     factor = tuning.exhausted_factor if exhausted and waits else 1
     change = max(signs.high * tuning.change_ratio_per_second, tuning.min_change_per_second)
-    if abs(signs.growth_per_second) >= factor * change:
+    grown = abs(signs.growth_per_second)
+    if min(grown, progress.outside if waits else grown) >= factor * change:
         return f"its usage changes by {signs.growth_per_second / _MIB:+.1f} MiB/s"
     return ""
 
