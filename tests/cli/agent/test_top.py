@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.fixtures import command, environment, run, write
+from tests.paths import DATA
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,12 @@ def test_a_terminal_without_a_standard_input_gets_the_table(tmp_path: Path) -> N
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "default/web" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["kubelet-containerd-v1", "kubelet-numa-v2"])
+def test_a_bundle_tells_of_the_kills_since_its_cgroups_exist(name: str) -> None:
+    """They take no second look, unlike rates."""
+    done = run("top", "-o", "json", "--bundle", str(DATA / "bundles" / f"{name}.tar.gz"))
+    rows = [one for one in json.loads(done.stdout)["cgroups"] if one["exists"]]
+    assert {one["oomKills"] for one in rows} == {0}
+    assert {one["cpuCores"] for one in rows} == {None}

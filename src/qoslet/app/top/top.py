@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.memory.stat_parser import pairs
 from qoslet.core.status.node_top import FILES_V1, FILES_V2, TopRow, top_rows
 from qoslet.errors import CannotDo, QosletError
 
@@ -133,16 +134,21 @@ def _of_source(source: LiveSource, hierarchy: str) -> Callable[[str], Observed]:
     from qoslet.core.audit.live import ReadRequest
     from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 
-    usage = "memory.current" if hierarchy == "v2" else "memory.usage_in_bytes"
-    files = (*_files(hierarchy), usage)
+    usage, kills = "memory.current", "memory.events"
+    if hierarchy == "v1":
+        usage, kills = "memory.usage_in_bytes", "memory.oom_control"
+    files = {*_files(hierarchy), usage, kills}
 
     def observe(root: str) -> Observed:
-        live = source.read(ReadRequest((root,), (), {}, files, frozenset()))
+        live = source.read(ReadRequest((root,), (), {}, tuple(files), frozenset()))
         found = {}
         for path, one in live.cgroups.items():
             used = one.values.get(usage, "")
             memory = int(used) if used.isdigit() else None
-            found[path] = ObservedCgroup(path, one.identity, one.values, memory=memory)
+            killed = pairs(one.values.get(kills)).get("oom_kill")
+            found[path] = ObservedCgroup(
+                path, one.identity, one.values, memory=memory, oom_kills=killed
+            )
         return Observed(0.0, found)
 
     return observe

@@ -225,5 +225,5 @@ def settled(first: AuditReport, second: AuditReport) -> AuditReport:
 
 
 def pending(finding: Finding, message: str) -> Finding:
-    """The finding as a change on its way."""
-    return replace(finding, verdict="pending", severity="info", message=message)
+    """The finding as a change on its way, for which nothing is to be done."""
+    return replace(finding, verdict="pending", severity="info", message=message, hint="", fix=None)

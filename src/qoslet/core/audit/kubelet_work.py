@@ -97,7 +97,7 @@ def _to_come(one: Finding, work: KubeletWork) -> str:
 
 
 def _pending(one: Finding, why: str) -> Finding:
-    return replace(pending(one, f"{one.message}: {why}"), fix=None, hint="")
+    return pending(one, f"{one.message}: {why}")
 
 
 def _is_whole(one: Finding) -> bool:

@@ -299,6 +299,7 @@ def test_a_value_that_changes_between_two_looks_is_pending(folder: str) -> None:
     for before in (clean, two):
         rows = settled(before, one).findings
         assert [(row.verdict, row.severity) for row in rows] == [("pending", "info")]
+        assert [(row.hint, row.fix) for row in rows] == [("", None)]
 
 
 def test_a_target_narrows_the_findings(folder: str) -> None:

@@ -191,7 +191,7 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
             unit=_unit(context, path),
             pod=pod,
             message=message,
-            hint=hint,
+            hint="" if verdict == "pending" else hint,
             fix=fix,
             reset_by=reset,
             source=source,
