@@ -342,7 +342,7 @@ def _end_all(
     that have not ended within ``patience`` seconds more."""
     before: dict[str, RuntimePod] = {}
     lifted: list[str] = []
-    frozen = set[str]()
+    frozen, widened = set[str](), set[str]()
     waits = False
     lift_at = overdue_at = time.monotonic() + LIFT_SECONDS
     wait = Patience(0.0, patience, time.monotonic())
@@ -369,7 +369,13 @@ def _end_all(
             groups = _cgroups_of(runtime)
             overdue = time.monotonic() >= overdue_at
             lifted += lift(
-                tree.driver, tree.ledger, tree.place.root, groups, frozen=frozen, overdue=overdue
+                tree.driver,
+                tree.ledger,
+                tree.place.root,
+                groups,
+                frozen=frozen,
+                widened=widened,
+                overdue=overdue,
             )
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import pytest
 
@@ -49,16 +50,18 @@ def test_a_frozen_cgroup_is_thawed_with_what_another_process_made_in_it(driver: 
     time.sleep(0.3)
     assert process.poll() is None
     seen = set[str]()
-    assert lift(driver, journal.ledger, pod, frozen=seen) == [], "a runtime may have, for a moment"
+    assert lift(driver, journal.ledger, pod, frozen=seen, widened=set()) == [], (
+        "a runtime may have, for a moment"
+    )
     assert seen == {pod, f"{pod}/app"}
-    said = lift(driver, journal.ledger, pod, frozen=seen)
+    said = lift(driver, journal.ledger, pod, frozen=seen, widened=set())
     assert said == [
         f"{path}: it was frozen, which kept it from ending; thawed it"
         for path in (pod, f"{pod}/app")
     ]
     assert process.wait(10) == 7
     assert text(driver, pod, file) == thawed
-    assert lift(driver, journal.ledger, pod, frozen=seen) == []
+    assert lift(driver, journal.ledger, pod, frozen=seen, widened=set()) == []
     assert seen == set()
 
 
@@ -72,7 +75,7 @@ def test_a_cgroup_that_is_frozen_for_a_moment_is_left_alone(driver: Cgroupfs) ->
     seen = set[str]()
     for value in (frozen, thawed, frozen):
         theirs(driver, pod, file, value)
-        assert lift(driver, journal.ledger, pod, frozen=seen) == []
+        assert lift(driver, journal.ledger, pod, frozen=seen, widened=set()) == []
     assert text(driver, pod, file) == frozen
 
 
@@ -91,7 +94,7 @@ def test_what_others_froze_beside_the_pods_that_end_stays_frozen(driver: Cgroupf
     for path in (driver.root, pod, f"{pod}/inner", beside):
         theirs(driver, path, file, frozen)
     seen = {driver.root, pod, f"{pod}/inner", beside}
-    said = lift(driver, journal.ledger, driver.root, {pod}, frozen=seen)
+    said = lift(driver, journal.ledger, driver.root, {pod}, frozen=seen, widened=set())
     assert {line.partition(":")[0] for line in said} == {driver.root, pod, f"{pod}/inner"}
     assert text(driver, beside, file) == frozen
     tree.rmdir(beside)
@@ -116,14 +119,16 @@ def test_limits_tighter_than_ours_become_ours_and_others_the_kernels_on_v2(v2: C
     }
     for file, (value, _) in written.items():
         theirs(v2, pod, file, value)
-    assert len(lift(v2, journal.ledger, pod, frozen=set())) == len(written)
+    assert len(lift(v2, journal.ledger, pod, frozen=set(), widened=set())) == len(written)
     assert {file: text(v2, pod, file) for file in written} == {
         file: wanted for file, (_, wanted) in written.items()
     }
     assert text(v2, other, "memory.high") == "8192", "it is not ours"
     theirs(v2, pod, "memory.max", str(32 << 20))
     theirs(v2, pod, "cpu.max", "10000 100000")
-    assert lift(v2, journal.ledger, pod, frozen=set()) == [], "what leaves enough holds nobody back"
+    assert lift(v2, journal.ledger, pod, frozen=set(), widened=set()) == [], (
+        "what leaves enough holds nobody back"
+    )
 
 
 def test_a_memory_limit_that_is_all_used_is_widened_where_an_end_is_overdue(
@@ -145,14 +150,17 @@ def test_a_memory_limit_that_is_all_used_is_widened_where_an_end_is_overdue(
     while int(text(driver, pod, usage)) < 9 << 20:
         assert time.monotonic() < until_used
         time.sleep(0.05)
-    assert lift(driver, journal.ledger, pod, frozen=set(), overdue=True) == [], "it has room"
+    ends = partial(lift, driver, journal.ledger, pod, frozen=set(), widened=set())
+    assert ends(overdue=True) == [], "it has room"
     good(driver, Step("set", pod, file, str(int(text(driver, pod, usage)) + (64 << 10))))
     full = text(driver, pod, file)
-    assert lift(driver, journal.ledger, pod, frozen=set()) == [], "it has time"
+    assert ends() == [], "it has time"
     assert text(driver, pod, file) == full
-    (line,) = lift(driver, journal.ledger, pod, frozen=set(), overdue=True)
+    (line,) = ends(overdue=True)
     assert line.startswith(f"{pod}: its {file} of {full} kept it from ending; set it to ")
     assert int(text(driver, pod, file)) >= int(text(driver, pod, usage)) + (12 << 20)
+    good(driver, Step("set", pod, file, full))
+    assert ends(overdue=True) == [], "who was not killed yet may go on taking memory"
     process.kill()
     process.wait(10)
 
@@ -164,7 +172,8 @@ def test_limits_tighter_than_ours_are_lifted_on_v1(v1: Cgroupfs) -> None:
     theirs(v1, pod, "pids.max", "0")
     theirs(v1, pod, "cpu.cfs_quota_us", "1000")
     assert sorted(
-        line.rpartition(" set it to ")[2] for line in lift(v1, journal.ledger, pod, frozen=set())
+        line.rpartition(" set it to ")[2]
+        for line in lift(v1, journal.ledger, pod, frozen=set(), widened=set())
     ) == [
         "-1",
         "50",

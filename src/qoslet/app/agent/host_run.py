@@ -137,7 +137,9 @@ def _host_run(
         runtime,
         volumes,
         clock,
-        Killing(driver.kill, partial(lift, driver, tree.ledger, frozen=set[str]())),
+        Killing(
+            driver.kill, partial(lift, driver, tree.ledger, frozen=set[str](), widened=set[str]())
+        ),
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, folder)),

@@ -65,13 +65,14 @@ def lift(
     pods: Collection[str] | None = None,
     *,
     frozen: set[str],
+    widened: set[str],
     overdue: bool = False,
 ) -> list[str]:
     """Thaw a cgroup and all below it that the look before found frozen, too (``frozen``, which is kept
     up to date): a runtime freezes a container for a moment while it kills its processes. In those of
     ours, put limits that leave nothing to work with back to what we wrote last, and those that we never
     wrote to the kernel's default. Where what should have ended is ``overdue``, a memory limit that is all
-    used is widened a little. ``pods`` are the cgroups of the pods that are to end, where others
+    used is widened a little, once (``widened``): nobody knows whether it was killed yet. ``pods`` are the cgroups of the pods that are to end, where others
     have theirs below ``path``, too: what is neither ours nor in a pod stays frozen. Returns a line for
     each; what cannot be written stays."""
     lines = []
@@ -87,8 +88,11 @@ def lift(
             frozen.discard(group)
             lines.append(f"{group}: it was frozen, which kept it from ending; thawed it")
         limits = list(_exhausted(driver.layout, ledger, group)) if is_ours else []
-        if overdue and (is_ours or in_pod) and not limits:
+        if not overdue:
+            widened.discard(group)
+        elif (is_ours or in_pod) and not limits and group not in widened:
             limits += _full(driver.layout, group)
+            widened.update([group] if limits else [])
         for file, found, wanted in limits:
             if driver.do_unrecorded(Step("set", group, file, wanted)) is None:
                 lines.append(
