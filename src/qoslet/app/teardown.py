@@ -14,7 +14,7 @@ from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record
 from qoslet.core.workload.lifecycle import Patience
 from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cgroupfs.kill import is_populated
-from qoslet.host.cgroupfs.lifted_limits import lift
+from qoslet.host.cgroupfs.lifted_limits import lifting
 from qoslet.host.containers.log_files import LogLimits
 from qoslet.host.containers.log_place import remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
@@ -342,7 +342,7 @@ def _end_all(
     that have not ended within ``patience`` seconds more."""
     before: dict[str, RuntimePod] = {}
     lifted: list[str] = []
-    frozen, widened = set[str](), set[str]()
+    lift = lifting(tree.driver, tree.ledger)
     waits = False
     lift_at = overdue_at = time.monotonic() + LIFT_SECONDS
     wait = Patience(0.0, patience, time.monotonic())
@@ -366,17 +366,8 @@ def _end_all(
             if not waits:
                 say(_waits(left))
             waits = True
-            groups = _cgroups_of(runtime)
             overdue = time.monotonic() >= overdue_at
-            lifted += lift(
-                tree.driver,
-                tree.ledger,
-                tree.place.root,
-                groups,
-                frozen=frozen,
-                widened=widened,
-                overdue=overdue,
-            )
+            lifted += lift(tree.place.root, _cgroups_of(runtime), overdue=overdue)
             lift_at = time.monotonic() + LIFT_SECONDS
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())

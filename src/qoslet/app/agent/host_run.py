@@ -19,7 +19,7 @@ from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
-from qoslet.host.cgroupfs.lifted_limits import lift
+from qoslet.host.cgroupfs.lifted_limits import lifting
 from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
@@ -137,9 +137,7 @@ def _host_run(
         runtime,
         volumes,
         clock,
-        Killing(
-            driver.kill, partial(lift, driver, tree.ledger, frozen=set[str](), widened=set[str]())
-        ),
+        Killing(driver.kill, lifting(driver, tree.ledger)),
         journal=tree.journal,
         machine=machine,
         memory=rest.enter_context(memory_of(tree, folder)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.core.cgroup.interface_files import released
@@ -20,7 +21,7 @@ from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.kill import below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from qoslet.core.reconcile.journal import JournalState
     from qoslet.host.cgroupfs.layout import CgroupLayout
@@ -72,9 +73,9 @@ def lift(
     up to date): a runtime freezes a container for a moment while it kills its processes. In those of
     ours, put limits that leave nothing to work with back to what we wrote last, and those that we never
     wrote to the kernel's default. Where what should have ended is ``overdue``, a memory limit that is all
-    used is widened a little, once (``widened``): nobody knows whether it was killed yet. ``pods`` are the cgroups of the pods that are to end, where others
-    have theirs below ``path``, too: what is neither ours nor in a pod stays frozen. Returns a line for
-    each; what cannot be written stays."""
+    used is widened a little, once (``widened``): nobody knows whether it was killed yet. ``pods`` are the
+    cgroups of the pods that are to end, where others have theirs below ``path``, too: what is neither ours
+    nor in a pod stays frozen. Returns a line for each; what cannot be written stays."""
     lines = []
     for group in reversed(below(driver.layout, path)):
         inode = driver.layout.trees[0].identity(group)
@@ -99,6 +100,11 @@ def lift(
                     f"{group}: its {file} of {found} kept it from ending; set it to {wanted}"
                 )
     return lines
+
+
+def lifting(driver: _Driver, ledger: JournalState) -> Callable[..., list[str]]:
+    """``lift`` with what it has to know from one look to the next."""
+    return partial(lift, driver, ledger, frozen=set[str](), widened=set[str]())
 
 
 def _is_frozen(layout: CgroupLayout, group: str) -> bool:
