@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.audit.repairs import repairs
+from qoslet.core.resources.cgroup_tree import Plan
 from tests.core.audit.trees import (
     added,
     changed,
@@ -44,6 +45,12 @@ def test_values_of_planned_cgroups_are_repaired(folder: str, hierarchy: str, dri
     assert len(done.commands) == 2
 
 
+def is_sandbox(path: str, plan: Plan) -> bool:
+    """Whether a path below a pod's is of no container."""
+    pods = {one.path for one in plan.cgroups if one.level == "pod"}
+    return path.rpartition("/")[0] in pods and path not in {one.path for one in plan.cgroups}
+
+
 @pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)
 def test_a_cgroup_that_is_idle_no_more_gets_its_weight(
     folder: str, hierarchy: str, driver: str
@@ -53,6 +60,14 @@ def test_a_cgroup_that_is_idle_no_more_gets_its_weight(
     container = first(plan, "container")
     weight = "cpu.shares" if hierarchy == "v1" else "cpu.weight"
     planned = container.by_file[weight].value
+    sandbox = next(path for path in tree_of(plan).cgroups if is_sandbox(path, plan))
+    of_sandbox = next(one for one in plan.cgroups if one.level == "sandbox").by_file[weight].value
+    live = written(tree_of(plan), sandbox, "cpu.idle", "1")
+    done = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
+    assert [(one.path, one.file, one.wanted) for one in done.rows] == [
+        (sandbox, "cpu.idle", "0"),
+        (sandbox, weight, of_sandbox),
+    ]
     live = written(tree_of(plan), container.path or "", "cpu.idle", "1")
     done = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
     assert [(one.file, one.wanted) for one in done.rows] == [("cpu.idle", "0"), (weight, planned)]

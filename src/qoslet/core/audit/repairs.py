@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -50,7 +50,8 @@ class Repairs(Struct, frozen=True):
 def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
     """What of the findings of a plan can be repaired. Those that do not count are left out."""
     planned = {cgroup.name: cgroup for cgroup in plan.cgroups}
-    controllers, rows, latent = list[Step](), list[Difference](), set[tuple[str, str]]()
+    controllers, latent = list[Step](), set[tuple[str, str]]()
+    rows, weights = list[Difference](), list[Difference]()
     left, commands = list[NotRepaired](), list[tuple[int, str]]()
     for one in findings:
         if not one.counts:
@@ -69,29 +70,23 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
         setting = planned[one.name].by_file.get(file)
         value = one.expected if setting is None else setting.value
         rows.append(Difference(one.path, "differs", file, value, one.found, one.verdict))
+        weights += _forgotten_weight(one, planned[one.name], plan.node.hierarchy)
         if one.verdict == "latent":
             latent.add((one.path, file))
-    rows += _forgotten_weights(rows, planned.values(), plan.node.hierarchy)
+    known = {(row.path, row.file) for row in rows}
+    rows += [row for row in weights if (row.path, row.file) not in known]
     controllers.sort(key=lambda step: (step.path.count("/"), step.path))
     lines = tuple(text for _, text in sorted(commands, key=lambda pair: pair[0]) if text)
     return Repairs(tuple(controllers), tuple(rows), frozenset(latent), tuple(left), lines)
 
 
-def _forgotten_weights(
-    rows: Sequence[Difference], cgroups: Iterable[Cgroup], hierarchy: str
-) -> list[Difference]:
-    """The weights of cgroups that are to be idle no more, which the kernel then makes those of a new one."""
-    by_path = {cgroup.path: cgroup for cgroup in cgroups}
-    known = {(row.path, row.file) for row in rows}
-    found = []
-    for row in rows:
-        setting = weight_of(by_path[row.path]) if row.file == IDLE else None
-        if setting is not None and (row.path, setting.file) not in known:
-            fresh = released(setting.file, hierarchy)
-            found.append(
-                Difference(row.path, "differs", setting.file, setting.value, fresh, row.why)
-            )
-    return found
+def _forgotten_weight(one: Finding, cgroup: Cgroup, hierarchy: str) -> list[Difference]:
+    """The weight of a cgroup that is to be idle no more, which the kernel then makes that of a new one."""
+    setting = weight_of(cgroup) if one.file == IDLE else None
+    if setting is None:
+        return []
+    fresh = released(setting.file, hierarchy)
+    return [Difference(one.path, "differs", setting.file, setting.value, fresh, one.verdict)]
 
 
 def _reason(one: Finding, plan: Plan, planned: bool) -> str:
