@@ -159,7 +159,7 @@ def test_a_memory_limit_that_is_all_used_is_widened_where_an_end_is_overdue(
     (line,) = ends(overdue=True)
     assert line.startswith(f"{pod}: its {file} of {full} kept it from ending; set it to ")
     assert int(text(driver, pod, file)) >= int(text(driver, pod, usage)) + (12 << 20)
-    good(driver, Step("set", pod, file, full))
+    theirs(driver, pod, file, str(int(full) + 4096))
     assert ends(overdue=True) == [], "who was not killed yet may go on taking memory"
     process.kill()
     process.wait(10)

@@ -91,9 +91,8 @@ def lift(
         limits = list(_exhausted(driver.layout, ledger, group)) if is_ours else []
         if not overdue:
             widened.discard(group)
-        elif (is_ours or in_pod) and not limits and group not in widened:
-            limits += _full(driver.layout, group)
-            widened.update([group] if limits else [])
+        elif (is_ours or in_pod) and not limits:
+            limits += _full(driver.layout, ledger, group, widened)
         for file, found, wanted in limits:
             if driver.do_unrecorded(Step("set", group, file, wanted)) is None:
                 lines.append(
@@ -137,19 +136,29 @@ def _exhausted(
             continue
         period = _read(layout, group, "cpu.cfs_period_us") if file == "cpu.cfs_quota_us" else ""
         left = _amount(f"{found} {period}".strip())
+        if ours and file in _HARD_LIMITS and left >= _amount(ours[0]):
+            continue
         left -= int(_read(layout, group, usage) or 0) if usage else 0
         if left < needed:
             yield file, found, ours[0] if ours else released(file, layout.name) or "max"
 
 
-def _full(layout: CgroupLayout, group: str) -> Iterator[tuple[str, str, str]]:
-    """The memory limit of a cgroup that is all used, as ``_exhausted``, and one that leaves a little. Who is
-    killed in it looks for memory first, over and over where page cache cannot be taken, and a runtime that
-    is charged to it waits for that, too. Source: mm/memcontrol.c try_charge_memcg."""
+def _full(
+    layout: CgroupLayout, ledger: JournalState, group: str, widened: set[str]
+) -> Iterator[tuple[str, str, str]]:
+    """The memory limit of a cgroup that is all used, as ``_exhausted``, and one that leaves a little: where it
+    is as we wrote it, or the first time. Who is killed in it looks for memory first, over and over where page
+    cache cannot be taken, and a runtime that is charged to it waits for that, too. Source: mm/memcontrol.c
+    try_charge_memcg."""
     for file, usage, needed in _LIMITS[layout.name]:
+        key = (group, file)
+        ours = ledger.possible_values(key) if key in ledger.files else ()
         found = _read(layout, group, file) if usage and file in _HARD_LIMITS else ""
-        used = int(_read(layout, group, usage) or 0) if found else 0
-        if found and _amount(found) - used < needed / 8:
+        if not found or (found not in ours if ours else group in widened):
+            continue
+        used = int(_read(layout, group, usage) or 0)
+        if _amount(found) - used < needed / 8:
+            widened.add(group)
             yield file, found, str(used + int(needed))
 
 
