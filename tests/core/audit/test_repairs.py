@@ -64,9 +64,10 @@ def test_a_cgroup_that_is_idle_no_more_gets_its_weight(
     of_sandbox = next(one for one in plan.cgroups if one.level == "sandbox").by_file[weight].value
     live = written(tree_of(plan), sandbox, "cpu.idle", "1")
     done = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
-    assert [(one.path, one.file, one.wanted) for one in done.rows] == [
-        (sandbox, "cpu.idle", "0"),
-        (sandbox, weight, of_sandbox),
+    # what is found is what is written only where it is still there
+    assert [(one.path, one.file, one.wanted, one.found) for one in done.rows] == [
+        (sandbox, "cpu.idle", "0", "1"),
+        (sandbox, weight, of_sandbox, of_sandbox),
     ]
     live = written(tree_of(plan), container.path or "", "cpu.idle", "1")
     done = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)

@@ -13,7 +13,6 @@ from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.audit.verdicts.paused import FREEZE
 from qoslet.core.audit.verdicts.processes import OOM
 from qoslet.core.audit.verdicts.values import IDLE, weight_of
-from qoslet.core.cgroup.interface_files import released
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -70,7 +69,7 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
         setting = planned[one.name].by_file.get(file)
         value = one.expected if setting is None else setting.value
         rows.append(Difference(one.path, "differs", file, value, one.found, one.verdict))
-        weights += _forgotten_weight(one, planned[one.name], plan.node.hierarchy)
+        weights += _forgotten_weight(one, planned[one.name])
         if one.verdict == "latent":
             latent.add((one.path, file))
     known = {(row.path, row.file) for row in rows}
@@ -80,13 +79,13 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
     return Repairs(tuple(controllers), tuple(rows), frozenset(latent), tuple(left), lines)
 
 
-def _forgotten_weight(one: Finding, cgroup: Cgroup, hierarchy: str) -> list[Difference]:
-    """The weight of a cgroup that is to be idle no more, which the kernel then makes that of a new one."""
-    setting = weight_of(cgroup) if one.file == IDLE else None
-    if setting is None:
+def _forgotten_weight(one: Finding, cgroup: Cgroup) -> list[Difference]:
+    """The weight of a cgroup that is to be idle no more, which reads as planned until the kernel makes it that of
+    a new one."""
+    row = weight_of(cgroup) if one.file == IDLE else None
+    if row is None:
         return []
-    fresh = released(setting.file, hierarchy)
-    return [Difference(one.path, "differs", setting.file, setting.value, fresh, one.verdict)]
+    return [Difference(one.path, "differs", row.file, row.value, row.applied, one.verdict)]
 
 
 def _reason(one: Finding, plan: Plan, planned: bool) -> str:
