@@ -162,7 +162,7 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         raise BadInput("--bundle describes another machine", where="--live", hint=hint)
     if (root := getattr(args, "agent", None)) is not None:
         return _of_agent(args, root, again)
-    found = find_node(kubelet_options(args))
+    found = getattr(args, "found", None) or find_node(kubelet_options(args))
     for line in () if again else found.lines():
         note(line)
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())
@@ -186,13 +186,18 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
 
 
 def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
-    """The node and the pods of the agent at ``root``, those that have ended left out. Raises BadInputs, CannotDo."""
+    """The node of the agent at ``root``, with its pods, those that have ended left out, or documents above
+    them. Raises BadInputs, CannotDo."""
     from qoslet.app.inspect import pod_states
     from qoslet.app.node.agent_pods import ENDED, agent_pods
     from qoslet.app.node.running_agent import agent_node
 
     node, problems = load_node(args.node, flags_of(args), texts=agent_node(root))
-    options = replace(options_of(args, node.name), keep_raw=True)
+    options = options_of(args, node.name)
+    if args.filename:
+        loaded = load(args.filename, options, recursive=getattr(args, "recursive", False))
+        return Inputs(loaded.pods, as_written(node), (*problems, *loaded.problems), loaded)
+    options = replace(options, keep_raw=True)
     found, why = agent_pods(pod_states(root), options)
     if why:
         raise CannotDo(why, where=f"the agent of {root}", hint="give them with -f")

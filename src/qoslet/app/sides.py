@@ -32,13 +32,16 @@ def two_plans(args: argparse.Namespace, parser: argparse.ArgumentParser) -> tupl
     """The plans of both sides. ``parser`` is the one that made ``args``. Raises BadInput,
     BadInputs."""
     before, after = _texts(args)
+    if args.live and args.bundle is None:
+        _find_node(args)
     first, second = _both(args, parser, before, after)
     stdin = _Stdin(first)
-    one = _read(stdin, first)
+    one = _read(stdin, first, again=not args.live)
     # what a pod is does not depend on the node, but for which node's pods are read
     same = not (after.keys() & {*POD_OPTIONS, "node-name", "node"})
     other = _read(stdin, second, one if same else None)
-    note_origins(one.node)
+    if not args.live:
+        note_origins(one.node)
     if (one.node.probed, one.node.assumed) != (other.node.probed, other.node.assumed):
         note_origins(other.node)
     return one.plan(), other.plan()
@@ -165,10 +168,23 @@ def _switch(key: str, text: str) -> bool:
     return text == "true"
 
 
-def _read(stdin: _Stdin, args: argparse.Namespace, same: Inputs | None = None) -> Inputs:
+def _find_node(args: argparse.Namespace) -> None:
+    """Find what runs here once for both sides. Raises BadInput, CannotDo."""
+    from qoslet.app.node.found_node import find_node, kubelet_options
+    from qoslet.app.own_tree import choose_source
+
+    args.filename, args.paths = [*args.filename, *args.paths], []
+    choose_source(args)
+    if args.agent is None:
+        args.found = find_node(kubelet_options(args))
+
+
+def _read(
+    stdin: _Stdin, args: argparse.Namespace, same: Inputs | None = None, *, again: bool = True
+) -> Inputs:
     stdin.rewind()
     given = None if same is None else same.loaded
-    return read(args, [*args.filename, *args.paths], given=given, again=True)
+    return read(args, [*args.filename, *args.paths], given=given, again=again)
 
 
 class _Stdin:

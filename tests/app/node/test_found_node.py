@@ -292,7 +292,7 @@ def qoslet(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_plan_of_a_live_kubelet(tmp_path: Path) -> None:
-    with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, _):
+    with kubelet_port({"/pods": pods("a", "b"), "/metrics": METRICS}) as (number, asked):
         config = tmp_path / "k.yaml"
         config.write_text(
             f"{HEAD}readOnlyPort: {number}\nport: 1\ncgroupRoot: /here\nfailCgroupV1: false\n"
@@ -302,6 +302,9 @@ def test_a_plan_of_a_live_kubelet(tmp_path: Path) -> None:
             planned = qoslet("plan", "--live", chosen, "-o", "json")
             why = qoslet("explain", "--live", chosen, "a", "cpu.shares", "--hierarchy=v1")
             doctor = qoslet("doctor", chosen)
+            begun = len(asked)
+            change = qoslet("diff", "--live", chosen, "--to", "kubernetes=1.37", "-o", "json")
+            looked = asked[begun:]
     document = json.loads(planned.stdout)
     assert [pod["name"] for pod in document["pods"]] == ["a", "b"]
     assert document["node"]["kubernetes"] == "1.33"
@@ -312,6 +315,10 @@ def test_a_plan_of_a_live_kubelet(tmp_path: Path) -> None:
     assert f"from the command line and {config}" in doctor.stdout
     assert "its pods are in /here/kubepods" in doctor.stdout
     assert os.path.basename(sys.executable) not in doctor.stdout
+    assert change.returncode == 0, change.stderr
+    sides = json.loads(change.stdout)
+    assert [sides[side]["kubernetes"] for side in ("from", "to")] == ["1.33", "1.37"]
+    assert sorted(looked) == sorted(set(looked)), "one look serves both sides"
 
 
 def test_a_bundle_takes_the_configuration_of_the_kubelet_beside_manifests(tmp_path: Path) -> None:

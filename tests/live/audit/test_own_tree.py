@@ -81,6 +81,7 @@ def test_a_running_agent_tells_its_pods_and_its_node(agent: Agent) -> None:
         (("top", "--once"), 'default/web"'),
         (("explain", "--live", "web", "pids.max"), '"value": "77"'),
         (("plan", "--live"), '"value": "77"'),
+        (("diff", "--live", "--to", "pod-max-pids=88"), '"to": "88"'),
     ):
         found = answer(*words, "-o", "json", "--cgroup-root", agent.root)
         assert (found.returncode, found.stderr) == (0, f"qoslet: agent of {agent.root}: 1 pods\n")

@@ -8,6 +8,7 @@ from qoslet.cli.parser import (
     add_bundle_argument,
     add_document_arguments,
     add_drawing_arguments,
+    add_kubelet_arguments,
     add_node_arguments,
     add_output_argument,
     add_schema_argument,
@@ -28,6 +29,7 @@ examples:
   qoslet diff pods.yaml --node node.yaml --to kubernetes=1.37
   qoslet diff pods.yaml --node node.yaml --rehearse v1-to-v2
   qoslet diff before/ --node node.yaml --to filename=after/ --allow info
+  qoslet diff --live --kubelet-token token --to kubernetes=1.37
   kubectl get pods -A -o json | qoslet diff -f - --node kubelet.yaml --to node=new-kubelet.yaml
 
 exit code: 0 done, 1 a change is above what --allow says, 2 bad input, 3 not possible here
@@ -49,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_schema_argument(parser, "diff")
     add_bundle_argument(parser)
+    add_kubelet_arguments(parser, live=True)
     add_document_arguments(parser, positional=True)
     add_node_arguments(parser)
     add_drawing_arguments(parser, exact=False)
