@@ -239,6 +239,8 @@ def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) 
     """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
     does not answer or they do not end: what is left in it would run on."""
     if not cri_run.may_have_pods(tree, folder):
+        if cri_run.endpoint_of(folder):
+            cri_run.look_beside(tree)
         return []
     runtime = cri_run.runtime_of_pods(tree, folder)
     try:

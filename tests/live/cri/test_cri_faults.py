@@ -70,6 +70,25 @@ def test_release_ends_the_pods_whose_records_are_lost(cri: Cri, lost: str) -> No
     cri.nothing_left()
 
 
+def test_release_where_others_ended_all_leaves_no_cgroup_of_the_runtime(cri: Cri) -> None:
+    cri.put(pod("a"))
+    first = cri.service()
+    cri.up("a")
+    first.kill()
+    first.communicate()
+
+    def is_over() -> bool:
+        known = cri.containerd.ctr("containers", "ls", "-q").stdout.split()
+        for words in (("tasks", "rm", "--force"), ("containers", "rm")):
+            cri.containerd.ctr(*words, *known, check=False)
+        return not known
+
+    cri.soon(is_over)
+    shutil.rmtree(cri.folder / "cri")
+    cri.release()
+    assert [one for one in cri.left() if one.startswith("group ")] == []
+
+
 def test_a_lost_journal_leaves_no_cgroup_behind(cri: Cri) -> None:
     cri.put(pod("a"))
     first = cri.service()

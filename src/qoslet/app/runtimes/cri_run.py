@@ -154,9 +154,7 @@ def _runtime(
     from qoslet.host.cri.engine import CriSettings
     from qoslet.host.cri.runtime import CriRuntime
 
-    layout = tree.driver.layout
-    if isinstance(layout, HierarchiesV1):
-        layout.beside = beside([one.point for one in layout.trees])
+    look_beside(tree)
     setting = CriSettings(
         tree.place.root,
         f"{folder}/{CRI}",
@@ -166,6 +164,13 @@ def _runtime(
         seccomp=seccomp or SeccompProfiles(root=KUBELET_PROFILES),
     )
     return CriRuntime(endpoint, facts, setting, partial(_charge, tree))
+
+
+def look_beside(tree: OwnedTree) -> None:
+    """On v1, let the cgroups that a container runtime made in other hierarchies go with ours."""
+    layout = tree.driver.layout
+    if isinstance(layout, HierarchiesV1):
+        layout.beside = beside([one.point for one in layout.trees])
 
 
 def runtime_of_pods(tree: OwnedTree, folder: str) -> CriRuntime:
