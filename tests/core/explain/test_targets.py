@@ -144,3 +144,21 @@ def test_what_is_not_there(target: str, words: str) -> None:
     with pytest.raises(BadInput) as found:
         select(made, target)
     assert words in str(found.value)
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+def test_a_cgroup_that_no_status_names_leads_to_the_sandbox(driver: str) -> None:
+    made = planned(
+        pod("web"),
+        pod("job"),
+        flags=Flags(cgroup_driver=driver, runtime="containerd-2.1.4/runc-1.3.0"),
+    )
+    (above, sandbox) = (
+        next(one for one in select(made, "web") if one.level == level)
+        for level in ("pod", "sandbox")
+    )
+    for file in ("", "/cpu.weight"):
+        with pytest.raises(BadInput) as found:
+            select(made, f"/sys/fs/cgroup{above.path}/cri-containerd-{'0' * 64}.scope{file}")
+        assert found.value.hint.endswith(f"the sandbox of default/web is {sandbox.name}")
+    assert select(made, sandbox.name) == [sandbox]

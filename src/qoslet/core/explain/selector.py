@@ -83,8 +83,20 @@ def _by_name(plan: Plan, target: str) -> list[Cgroup]:
     cgroups = [c for c in plan.cgroups if name in (c.name, c.path)]
     if cgroups:
         return cgroups
-    hint = _hint(target, [c.name for c in plan.cgroups])
+    hint = _sandbox_hint(plan, name) or _hint(name, [c.name for c in plan.cgroups])
     raise BadInput(f"the plan has no cgroup {target!r}", where="CGROUP", hint=hint)
+
+
+def _sandbox_hint(plan: Plan, path: str) -> str:
+    """What to explain in place of a container's cgroup that no status names, which a pod's sandbox is."""
+    above = path.rpartition("/")[0]
+    uid = next(
+        (c.pod.uid for c in plan.cgroups if c.level == "pod" and c.pod and c.path == above), ""
+    )
+    for cgroup in plan.cgroups:
+        if cgroup.level == "sandbox" and cgroup.pod is not None and cgroup.pod.uid == uid:
+            return f"no status names it; the sandbox of {cgroup.pod.key} is {cgroup.name}"
+    return ""
 
 
 def _near(plan: Plan, target: str) -> str:
