@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.core.workload.cri_log import LONGEST
+from qoslet.core.workload.cri_log import LONGEST, MISSING
 from qoslet.host.containers.log_files import (
     ContainerLogs,
     LogFile,
@@ -190,6 +190,33 @@ def test_what_is_no_entry_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\n" + entry("a") + b"\n\0\n" + entry("b")[:-5] + b"\n" + entry("c") + AT)
     assert [one.text for one in Tail(str(path)).more()] == [b"a", b"c"]
     assert texts(tmp_path / "absent.log") == []
+
+
+def test_a_log_that_is_begun_anew_often_between_two_looks_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "d_p_u" / "app" / "0.log"
+    notes: list[str] = []
+    log = LogFile(str(path), LogLimits(200, 5), notes.append)
+    log.write(entry("00"))
+    tail, follower = Tail(str(path)), LogFollower(str(tmp_path))
+    read = [one.text for one in tail.more()] + [line.encode() for _, line in follower.lines()]
+    assert read == [b"00", b"00"]
+    for number in range(1, 13):
+        log.write(entry(f"{number:02}"))
+    wanted = [f"{number:02}" for number in range(1, 13)]
+    assert [one.text.decode() for one in tail.more()] == wanted
+    assert [line for _, line in follower.lines()] == wanted
+    assert tail.gaps == 0
+    for number in range(60):
+        log.write(entry(f"{number:02}"))
+    said = [line for _, line in follower.lines()]
+    assert (said[-1], said.count(said[-1])) == (f"({MISSING})", 1)
+    assert [one.text.decode() for one in tail.more()] == said[:-1]
+    assert said[-2] == "59"
+    assert tail.gaps == 1
+    assert list(follower.lines()) == []
+    log.close()
+    tail.close()
+    assert notes == []
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from qoslet.cli.times import span
 from qoslet.core.cgroup.names import checked_root
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import is_terminal, printable
-from qoslet.render.text.streams import emit
+from qoslet.render.text.streams import emit, note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,8 +95,12 @@ def run(args: argparse.Namespace) -> int:
     one.lines.whole = False
     while not over:
         time.sleep(LOOK_SECONDS)
-        over = one.over()
+        over, gaps = one.over(), one.lines.gaps
         show.lines(one.lines.more())
+        if one.lines.gaps > gaps:
+            from qoslet.core.workload.cri_log import MISSING
+
+            note(MISSING)
         show.lines(one.lines.rest() if over else ())
     return EXIT_OK
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import MsgspecError, Struct
 
-from qoslet.core.workload.cri_log import LogEntry, parse
+from qoslet.core.workload.cri_log import MISSING, LogEntry, parse
 from qoslet.host.containers.log_files import rotated
 from qoslet.host.containers.records import read_record
 from qoslet.host.linux.procfs import listed
@@ -61,22 +61,27 @@ def log_locations(folder: str) -> list[LogLocation]:
 
 
 class Tail:
-    """Follows one run's log from its oldest part on, over the times that it is begun anew."""
+    """Follows one run's log from its oldest part on, over the times that it is begun anew. ``gaps`` counts
+    how often a part was gone before it was read: lines may be missing."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = -1
         self._rest = b""
-        self._parts = sorted(rotated(path))
+        self.gaps = 0
 
     def more(self) -> Iterator[LogEntry]:
         """The entries since the last call; what is no entry is left out."""
         while True:
-            data = os.read(self._file, CHUNK) if self._file >= 0 else b""
+            data = self._read()
             if not data:
-                if not self._next():
-                    return
-                continue
+                later = self._later()
+                # what was written before it was put aside
+                data = self._read() if later else b""
+                if not data:
+                    if not self._next(later):
+                        return
+                    continue
             *lines, rest = (self._rest + data).split(b"\n")
             # no entry is as long as that
             self._rest = rest[-CHUNK:]
@@ -85,28 +90,49 @@ class Tail:
                 if entry is not None:
                     yield entry
 
-    def _next(self) -> bool:
-        """Go on with the next part; False where there is none. What was put aside is still read
-        to its end: the descriptor stays the same."""
-        path = self._parts.pop(0) if self._parts else self._path
-        try:
-            new = os.open(path, _READ)
-        except OSError:
-            return False
-        facts = os.fstat(new)
-        same = self._file >= 0 and os.path.samestat(facts, os.fstat(self._file))
-        if same or not stat.S_ISREG(facts.st_mode):
+    def _read(self) -> bytes:
+        return os.read(self._file, CHUNK) if self._file >= 0 else b""
+
+    def _later(self) -> list[tuple[str, bool]]:
+        """The parts after this one, the oldest first, each with whether one before it is missing."""
+        if self._file < 0:
+            return [(path, False) for path in (*sorted(rotated(self._path)), self._path)]
+        facts = os.fstat(self._file)
+        if _is_file(self._path, facts):
+            return []
+        parts = sorted(rotated(self._path))
+        place = next((n for n, path in enumerate(parts) if _is_file(path, facts)), -1)
+        later = [*parts[place + 1 :], self._path]
+        return [(path, place < 0 or n > 0) for n, path in enumerate(later)]
+
+    def _next(self, later: Iterable[tuple[str, bool]]) -> bool:
+        """Go on with the first of these parts that is there; False where none is."""
+        for path, is_gap in later:
+            try:
+                new = os.open(path, _READ)
+            except OSError:
+                continue
+            if stat.S_ISREG(os.fstat(new).st_mode):
+                self.close()
+                self._file, self._rest = new, b""
+                self.gaps += is_gap
+                return True
             os.close(new)
-            return False
-        self.close()
-        self._file, self._rest = new, b""
-        return True
+        return False
 
     def close(self) -> None:
         """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _is_file(path: str, facts: os.stat_result) -> bool:
+    """Whether that is what is there now."""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), facts)
+    except OSError:
+        return False
 
 
 class LogLine(Struct, frozen=True):
@@ -142,6 +168,11 @@ class LogLines:
         self._tail = tail
         self._open: dict[bytes, _PendingLine] = {}
         self.whole = False
+
+    @property
+    def gaps(self) -> int:
+        """How often lines may be missing."""
+        return self._tail.gaps
 
     def more(self) -> Iterator[LogLine]:
         """Those since the last call."""
@@ -190,10 +221,12 @@ class LogRun:
 
 
 class _Following(Struct):
-    """A container that is followed: its run, and the line that is not over by stream."""
+    """A container that is followed: its run, the ``gaps`` that were told, and the line that is not over
+    by stream."""
 
     tail: Tail
     run: int
+    gaps: int = 0
     parts: dict[bytes, bytes] = {}
 
 
@@ -230,3 +263,6 @@ class LogFollower:
                 one.parts[entry.stream] = text[-CHUNK:]
             else:
                 yield title, text.decode("utf-8", "replace")
+        if one.tail.gaps > one.gaps:
+            one.gaps = one.tail.gaps
+            yield title, f"({MISSING})"
