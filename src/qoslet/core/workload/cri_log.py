@@ -13,7 +13,7 @@ LONGEST = 16 * 1024
 
 FULL, PARTIAL = b"F", b"P"
 STREAMS = (b"stdout", b"stderr")
-MISSING = "lines may be missing: the log was begun anew faster than it was read"
+MISSING = "lines may be missing: the log was rotated faster than it was read"
 
 
 class LogEntry(Struct, frozen=True):
