@@ -236,18 +236,24 @@ def pods_left(tree: OwnedTree) -> list[str]:
 
 
 def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) -> list[str]:
-    """End the pods that a container runtime has; a line for each. Raises ``CannotDo`` where it
-    does not answer or they do not end: what is left in it would run on."""
-    if not cri_run.may_have_pods(tree, folder):
-        if cri_run.endpoint_of(folder):
-            cri_run.look_beside(tree)
+    """End the pods that a container runtime has, and remove what is left of others in it; a line for each
+    that ran. Raises ``CannotDo`` where it may have some and does not answer or they do not end: what is left
+    in it would run on."""
+    may_run = cri_run.may_have_pods(tree, folder)
+    if not (may_run or cri_run.endpoint_of(folder)):
         return []
-    runtime = cri_run.runtime_of_pods(tree, folder)
+    try:
+        runtime = cri_run.runtime_of_pods(tree, folder)
+    except CannotDo:
+        if may_run:
+            raise
+        cri_run.look_beside(tree)
+        return []
     try:
         lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE, say, runtime.has_told)
         if left:
             raise do_not_stop(tree, left, cri_run.endpoint_of(folder))
-        if not runtime.has_told():
+        if may_run and not runtime.has_told():
             raise CannotDo(
                 "the container runtime does not tell which pods it has",
                 where=cri_run.endpoint_of(folder),
