@@ -19,7 +19,12 @@ from msgspec.structs import replace
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import dirty_bytes, own_bytes, reclaimable_bytes
 from qoslet.core.memory.sample import MemorySample
-from qoslet.core.pressure.reclaim_progress import ReclaimProgress, freed_enough, progress_since
+from qoslet.core.pressure.reclaim_progress import (
+    ReclaimProgress,
+    freed_enough,
+    progress_between,
+    progress_since,
+)
 from qoslet.core.pressure.stall_tuning import STALL_TUNING, StallTuning
 
 StallState = Literal["calm", "reclaiming", "stalled"]
@@ -302,7 +307,7 @@ def _waits_little(
     if signs.waiting_ratio is None or signs.waiting_ratio >= tuning.waiting_ratio:
         return None
     because = f"it waits {signs.waiting_ratio:.0%} of the time"
-    longest = progress_since(track.samples[0], track.samples)
+    longest = progress_between(track.samples[0], track.samples[-1])
     least = tuning.paused_waiting_ratio if stuck else tuning.waiting_ratio
     if (longest.waiting_ratio or 0.0) < least:
         return _Judgement("reclaiming", because, progress=True)
