@@ -247,6 +247,8 @@ def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) 
     except CannotDo:
         if may_run:
             raise
+        where = cri_run.endpoint_of(folder)
+        say(f"{where} does not answer: what it still has of ended pods stays in it")
         cri_run.look_beside(tree)
         return []
     try:
