@@ -152,7 +152,7 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
 
 def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     """The node and the pods of the kubelet or agent that runs here; documents of ``--node`` and ``-f`` stand
-    above what it says. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
+    above what it says. ``args.found`` is that node where it was looked up before. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
     from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
     from qoslet.app.node.untold_release import other_releases
