@@ -329,9 +329,8 @@ def _scans_in_vain(
 ) -> bool:
     """Whether the kernel has tried all that looks reclaimable: pages that pipes and sockets hold are on
     the lists. What is being read or written, or may be swapped, takes its time."""
-    dirty = dirty_bytes(sample)
     scanned = progress.scanned * signs.seconds
-    clean = not signs.swap and dirty <= signs.reclaimable / 4
+    clean = not signs.swap and dirty_bytes(sample) <= signs.reclaimable / 4
     large = signs.reclaimable >= signs.high * tuning.vain_scan_ratio
     return clean and large and scanned >= tuning.vain_scan_factor * signs.reclaimable
 
@@ -373,11 +372,8 @@ def _frees(
     """A sentence about what reclaim frees; empty if that is too little, or filled again at once."""
     enough = freed_enough(signs.high) * (tuning.exhausted_factor if exhausted else 1)
     in_vain = progress.thrashing or (exhausted and progress.refilled)
-    return (
-        f"{progress.freed / _MIB:.1f} MiB/s are freed"
-        if progress.freed >= enough > 0 and not in_vain
-        else ""
-    )
+    frees = progress.freed >= enough > 0 and not in_vain
+    return f"{progress.freed / _MIB:.1f} MiB/s are freed" if frees else ""
 
 
 def _signals(
