@@ -23,7 +23,7 @@ from tests.vm.tools import Tool, qemu
 
 _BOOT = (
     "console=ttyS0 root=/dev/vda rw panic=-1 no_timer_check mitigations=off quiet loglevel=4"
-    " systemd.getty_auto=no systemd.log_level=notice"
+    " systemd.getty_auto=no"
 )
 # Without what an emulator pays for and no test looks at: a fifth level of page tables, copies byte
 # by byte, guards between user and kernel memory, wide registers and their saving at each switch.

@@ -9,9 +9,6 @@ SUITES: Final = ("tests/live", "tests/contract", "tests/vm")
 # Kernel words that give systemd up to 255 the hierarchies of old; 256 and 257 want one word more.
 _LEGACY: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller"
 _HYBRID: Final = "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0"
-# Nobody is told then of each unit that comes and goes: half of the time of systemd's tests. The other
-# systems have it.
-_NO_LOGIND: Final = "systemd.mask=systemd-logind.service"
 _SYSTEMD: Final = "tests/live/systemd/test_systemd.py"
 _SYSTEMD_APPLY: Final = "tests/live/systemd/test_systemd_apply.py"
 _RUNS: Final = ("killed_and_begun_again_converges", "tells_an_oom_kill_and_starts_again")
@@ -212,7 +209,7 @@ SHORT: Final = (
         "bookworm",
         "bookworm",
         "v1",
-        f"{_LEGACY} {_NO_LOGIND}",
+        _LEGACY,
         third=0,
         shown=(
             (
@@ -225,7 +222,6 @@ SHORT: Final = (
         "sid",
         "sid",
         "v2",
-        _NO_LOGIND,
         third=2,
         covered=(*_COVERED, *_KEPT, *_BETWEEN_STEPS, *_APPLIED, *_BY_ANOTHER, *_UNDECIDED),
     ),
