@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,38 @@ def test_every_change_is_found_and_named_right(
             record_property("driver", "cgroupfs")
         finally:
             tree.end()
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_the_first_process_of_a_container_is_found_where_others_stay(
+    hierarchy: Hierarchy, tmp_path: Path
+) -> None:
+    with real(hierarchy) as bench:
+        tree = KubeletTree(bench, tmp_path)
+        path = next(iter(tree.processes))
+        places = [place / "cgroup.procs" for place in tree.directories(path)]
+        tree.processes[path].kill()
+        tree.processes[path].wait()
+        words = ["unshare", "-m", "sh", "-c", "sleep 1000 & echo $!; wait"]
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as program:
+            try:
+                assert program.stdout is not None
+                child = program.stdout.readline().strip()
+                for place in places:
+                    place.write_text(str(program.pid))
+                    place.write_text(child)
+                assert [one for one in tree.look().findings if one.file is None] == []
+                for place in tree.directories(bench.root):
+                    (place.parent / "cgroup.procs").write_text(str(program.pid))
+                (found,) = [one for one in tree.look().findings if one.file is None]
+                assert (found.verdict, found.path) == ("missing", path)
+                assert found.message.endswith(f": {program.pid} (sh), the parent of those here")
+            finally:
+                os.killpg(program.pid, signal.SIGKILL)
+                program.wait()
+                tree.end()
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])

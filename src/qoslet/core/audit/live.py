@@ -24,7 +24,8 @@ class LiveCgroup(Struct, frozen=True, gc=False):
     ``processes`` counts those in this cgroup, not below, None if it is not known; ``pids`` are theirs where they are known,
     ``partial`` those that are here in some v1 hierarchies only. ``oom_score_adj`` holds the
     processes' distinct values, the first process' first. ``strangers`` are those of a container's
-    processes that its runtime did not start there. ``missing``: v1 controllers in whose hierarchy
+    processes that its runtime did not start there, ``away`` those that started some of them and are in no cgroup
+    of the container, with where they are. ``missing``: v1 controllers in whose hierarchy
     the cgroup is absent.
     """
 
@@ -37,6 +38,7 @@ class LiveCgroup(Struct, frozen=True, gc=False):
     pids: tuple[int, ...] = ()
     partial: tuple[int, ...] = ()
     strangers: tuple[int, ...] = ()
+    away: Mapping[int, str] = {}
     commands: Mapping[int, str] = {}
     """The names of processes that were looked up."""
     oom_score_adj: tuple[int, ...] | None = None

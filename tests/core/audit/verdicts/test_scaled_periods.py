@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.audit.audit import read_request
+from qoslet.core.node.node import Hierarchy
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from tests.core.audit.trees import changed, look, plan_of, tree_of, written
 from tests.core.audit.verdicts.setups import first, sole
@@ -31,6 +32,25 @@ def test_a_sandbox_has_the_oom_score_adj_of_its_runtime(folder: str, driver: str
     stranger = sole(plan, changed(live, sandbox, strangers=(7,)))
     assert (stranger.verdict, stranger.found) == ("foreign", "7")
     assert "not started in this sandbox" in stranger.message
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_process_that_was_moved_out_of_a_container_is_missing(
+    folder: str, hierarchy: Hierarchy
+) -> None:
+    plan = plan_of(folder, hierarchy, "cgroupfs")
+    live = tree_of(plan)
+    path = first(plan, "container").path or ""
+    commands = {7: "sh"}
+    found = sole(plan, changed(live, path, away={7: "/elsewhere"}, commands=commands))
+    assert (found.verdict, found.severity, found.found) == ("missing", "error", "7")
+    told = "a process of this container in /elsewhere: 7 (sh), the parent of those here"
+    assert found.message == told
+    line = f"printf '%s' 7 > /sys/fs/cgroup{path}/cgroup.procs"
+    assert found.fix == (line if hierarchy == "v2" else None)
+    elsewhere = changed(live, first(plan, "pod").path or "", pids=(7,), processes=1)
+    both = changed(elsewhere, path, away={7: first(plan, "pod").path or ""})
+    assert sole(plan, both).verdict == "foreign"
 
 
 def limited(plan: Plan, file: str) -> Cgroup:

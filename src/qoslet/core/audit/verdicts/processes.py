@@ -27,6 +27,8 @@ def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) ->
         yield _foreign(context, cgroup, live)
     if live.strangers:
         yield _stranger(context, cgroup, live)
+    if live.away:
+        yield from _away(context, cgroup, live)
     if live.partial:
         yield _partial(context, cgroup, live)
     empty = cgroup.level == "container" and live.processes == 0 and _runs(cgroup)
@@ -87,6 +89,28 @@ def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Findin
         may_have=_MOVERS,
         reset_by=f"{'qoslet' if context.is_own else 'the runtime'} kills them when the {cgroup.level} ends",
         hint="it is in another mount namespace, or has another parent; move it back, or end it",
+    )
+
+
+def _away(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Iterator[Finding]:
+    """Processes that started some of a container, in no cgroup that was read: in one of those they are foreign."""
+    groups = context.live.cgroups.values()
+    away = {pid: at for pid, at in live.away.items() if not any(pid in one.pids for one in groups)}
+    if not away:
+        return
+    what = "a process" if len(away) == 1 else f"{len(away)} processes"
+    whose = "the parent of those" if len(away) == 1 else "the parents of those"
+    where = ", ".join(dict.fromkeys(away.values()))
+    who = f"{named(tuple(away), live.commands)}, {whose} here"
+    message = f"{what} of this {cgroup.level} in {where}: {who}"
+    fixes = (context.repair.write(live.path, "cgroup.procs", str(pid)) for pid in away)
+    yield replace(
+        context.finding("missing", cgroup, live.path, message),
+        found=" ".join(map(str, away)),
+        may_have=_MOVERS,
+        reset_by=f"nothing moves them back; a restart of the {cgroup.level} starts new ones here",
+        fix="; ".join(fixes) if context.node.hierarchy == "v2" else None,
+        hint=f"until then no limit of this {cgroup.level} holds them: move them back",
     )
 
 

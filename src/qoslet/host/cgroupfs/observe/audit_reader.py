@@ -17,7 +17,7 @@ from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.node import PLANNED_CONTROLLERS
-from qoslet.host.cgroupfs.observe.process_origin import foreign_processes
+from qoslet.host.cgroupfs.observe.process_origin import FoundProcesses, moved_processes
 from qoslet.host.linux.descriptors import EXHAUSTED
 from qoslet.host.linux.openat import LEAF_LINKS, checked
 
@@ -191,8 +191,9 @@ def _live(path: str, group: _Found, request: ReadRequest) -> LiveCgroup:
     everywhere = frozenset.intersection(*group.pids) if group.pids else union
     pids = tuple(sorted(union))
     oom = request.wants_scores(path)
-    strangers = foreign_processes(pids) if oom and len(pids) > 1 else ()
-    named = strangers if path in request.oom else {*strangers, *pids[:_NAMED]}
+    moved = moved_processes(pids) if oom else FoundProcesses()
+    told = {*moved.foreign, *moved.away}
+    named = told if path in request.oom else {*told, *pids[:_NAMED]}
     return LiveCgroup(
         path=path,
         identity=group.identity,
@@ -202,7 +203,8 @@ def _live(path: str, group: _Found, request: ReadRequest) -> LiveCgroup:
         processes=len(pids) if group.pids else None,
         pids=pids,
         partial=tuple(sorted(union - everywhere)),
-        strangers=strangers,
+        strangers=moved.foreign,
+        away={pid: at for pid in moved.away if (at := _cgroup(pid))},
         commands={pid: name for pid in named if (name := _command(pid))},
         oom_score_adj=_oom(pids) if oom else None,
     )
@@ -245,6 +247,13 @@ def _children(directory: int | str) -> Iterator[str]:
 def _proc(pid: int, file: str) -> str | None:
     text = _text(None, f"/proc/{pid}/{file}", {})
     return None if text is None else text.strip()
+
+
+def _cgroup(pid: int) -> str:
+    """The cgroup that a process is in, on v1 that of its memory; empty where it may not be read."""
+    rows = [line.split(":", 2) for line in (_proc(pid, "cgroup") or "").splitlines()]
+    paths = [path for _, names, path in rows if "memory" in names.split(",")]
+    return (paths or [path for _, names, path in rows if not names] or [""])[0]
 
 
 def least_oom_score_adj() -> int | None:

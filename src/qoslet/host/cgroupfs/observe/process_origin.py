@@ -1,5 +1,5 @@
-"""Which processes of a container's cgroup were not started there, by their parents and mount
-namespaces.
+"""Which processes of a container's cgroup were not started there, and which of its processes are elsewhere, by
+parents and mount namespaces.
 
 Source: proc(5) /proc/PID/stat; mount_namespaces(7). A container's processes have an ancestor in it,
 or are children of its shim, as ``kubectl exec`` starts them; orphans go to its first process.
@@ -10,22 +10,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 _GENERATIONS = 16
 
 
-def foreign_processes(pids: Sequence[int]) -> tuple[int, ...]:
-    """The foreign ones among the processes of a container, the first of which is the oldest. What
-    cannot be read is not foreign."""
+class FoundProcesses(Struct, frozen=True):
+    """Of a container's processes those that are ``foreign``; ``away`` are parents of others that are in the
+    container's mount namespace, but not in its cgroup."""
+
+    foreign: tuple[int, ...] = ()
+    away: tuple[int, ...] = ()
+
+
+def moved_processes(pids: Sequence[int]) -> FoundProcesses:
+    """Those that were moved into the cgroup of a container, or out of it; the first of ``pids`` is the oldest.
+    What cannot be read is neither foreign nor away."""
     inside = set(pids)
     parents = {pid: _parent(pid) for pid in pids}
     tops = [pid for pid in pids if parents[pid] not in (None, *inside)]
-    if len(tops) < 2:
-        return ()
+    if not tops:
+        return FoundProcesses()
     main = tops[0]
     own, host = _mounts(main), _mounts(1)
-    return tuple(
-        pid for pid in tops[1:] if _is_foreign(pid, parents[pid], parents[main], own, host)
-    )
+    shim = parents[main]
+    foreign = tuple(pid for pid in tops[1:] if _is_foreign(pid, parents[pid], shim, own, host))
+    # where the first process of the machine may not be read, we count as one of the host
+    outside = (None, host or _mounts(os.getpid()))
+    pairs = dict.fromkeys((parents[pid], _mounts(pid)) for pid in tops if pid not in foreign)
+    away = (pid for pid, at in pairs if pid and at not in outside and _mounts(pid) == at)
+    return FoundProcesses(foreign, tuple(away))
 
 
 def _is_foreign(
