@@ -76,7 +76,8 @@ def test_a_real_kubelets_bundle() -> None:
     )
     done = run("doctor", "--bundle", str(KUBELET_NODE))
     assert done.returncode == 0
-    assert "kubelet" in done.stdout
+    hint = f"compare them with its plan: qoslet audit --bundle {KUBELET_NODE}"
+    assert hint in " ".join(done.stdout.split())
 
 
 def test_cpus_and_memory_are_those_that_the_kubelet_handed_out(tmp_path: Path) -> None:

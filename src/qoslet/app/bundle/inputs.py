@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -102,7 +103,9 @@ class BundleInputs:
         """The machine, what is to be said of it, and whether qoslet can make cgroups there. Raises
         BadInput, BadInputs, CannotDo."""
         for where, text in self.bundle.texts(DOCTOR):
-            return doctor_view(read_facts(text, where))
+            can_audit = {CGROUPS, PODS} <= self.bundle.parts.keys()
+            audit = f"qoslet audit --bundle {shlex.quote(self.bundle.name)}" if can_audit else ""
+            return doctor_view(read_facts(text, where), audit)
         from qoslet.core.node.node import needs_linux
 
         node, _ = self.node((), NO_FLAGS)

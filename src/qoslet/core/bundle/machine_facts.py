@@ -136,6 +136,7 @@ def described(node: Node) -> tuple[Machine, list[DoctorFinding], bool]:
     return machine, rows, node.host.controllers is None or all(bound)
 
 
-def doctor_view(machine: Machine) -> tuple[Machine, list[DoctorFinding], bool]:
-    """A machine with what ``doctor`` says of it, and whether qoslet can make cgroups there."""
-    return machine, findings(machine), can_write(machine)
+def doctor_view(machine: Machine, audit: str = "") -> tuple[Machine, list[DoctorFinding], bool]:
+    """A machine with what ``doctor`` says of it, and whether qoslet can make cgroups there; ``audit`` compares
+    the cgroups of its kubelet with their plan."""
+    return machine, findings(machine, audit=audit), can_write(machine)

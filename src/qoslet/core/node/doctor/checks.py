@@ -28,9 +28,12 @@ _COST = {
 }
 
 
-def findings(machine: Machine, kubelet: Sequence[DoctorFinding] = ()) -> list[DoctorFinding]:
+def findings(
+    machine: Machine, kubelet: Sequence[DoctorFinding] = (), audit: str = ""
+) -> list[DoctorFinding]:
     """Every finding, in the order in which people look; ``kubelet`` are those about what a kubelet
-    lets be seen."""
+    lets be seen, ``audit`` the command that compares its cgroups with its plan."""
+    audit = audit or ("qoslet audit" if kubelet else "")
     return [
         *_layout(machine),
         *_controllers(machine),
@@ -41,7 +44,7 @@ def findings(machine: Machine, kubelet: Sequence[DoctorFinding] = ()) -> list[Do
         *feature_findings(machine),
         *_systemd(machine),
         *_sizes(machine),
-        *program_findings(machine, kubelet),
+        *program_findings(machine, kubelet, audit),
     ]
 
 

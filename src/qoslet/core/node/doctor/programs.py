@@ -17,10 +17,11 @@ _UNIFIED_SINCE = {"runc": (1, 0), "crun": (0, 15)}
 
 
 def program_findings(
-    machine: Machine, kubelet: Sequence[DoctorFinding] = ()
+    machine: Machine, kubelet: Sequence[DoctorFinding] = (), audit: str = ""
 ) -> Iterator[DoctorFinding]:
-    """Kubelets and what is known of one, container runtimes, agents, OCI runtimes."""
-    yield from _kubelets(machine, bool(kubelet))
+    """Kubelets and what is known of one, container runtimes, agents, OCI runtimes. ``audit`` is the command that
+    compares a kubelet's cgroups with its plan, where it can."""
+    yield from _kubelets(machine, audit)
     yield from kubelet
     runtimes = [one for one in machine.programs if one.kind == "runtime"]
     if not runtimes:
@@ -58,7 +59,7 @@ def _agents(roots: Sequence[str], silent: Sequence[str]) -> DoctorFinding:
     return DoctorFinding("qoslet agents", "ok", "; ".join(said) or "none found", remedy=remedy)
 
 
-def _kubelets(machine: Machine, asked: bool) -> Iterator[DoctorFinding]:
+def _kubelets(machine: Machine, audit: str) -> Iterator[DoctorFinding]:
     kubelets = [one for one in machine.programs if one.kind == "kubelet"]
     trees = ", ".join(machine.kubelet_trees)
     if not kubelets and not trees:
@@ -73,9 +74,9 @@ def _kubelets(machine: Machine, asked: bool) -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "kubelet",
         "ok",
-        f"{who}; {_place(trees, asked)}",
+        f"{who}; {_place(trees, bool(audit))}",
         "qoslet run and apply leave these cgroups alone",
-        "compare them with its plan: qoslet audit" if asked else remedy[machine.kubelet_config],
+        f"compare them with its plan: {audit}" if audit else remedy[machine.kubelet_config],
     )
 
 
