@@ -270,3 +270,15 @@ def test_nobody_goes_while_what_the_machine_has_cannot_be_read() -> None:
     bench.memory.machine = replace(bench.memory.machine, total=TOTAL)
     bench.time(3)
     assert "hog" not in bench.keeper.running
+
+
+def test_a_pod_that_ended_delays_nobody() -> None:
+    """Its cgroup is gone: what is not there is not waited for."""
+    bench = usual(Pressed())
+    bench.pod("job", 20)
+    bench.time(3)
+    bench.keeper.end("job")
+    bench.time(12)
+    assert not bench.groups("job")
+    short(bench).time(1.5)
+    assert bench.keeper.running == {"small", "b", "g"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from qoslet.agent.ports import MemoryReader
 from qoslet.agent.state.pod_phases import WorkerPhase
@@ -18,6 +18,23 @@ from qoslet.core.memory.stat_parser import number
 from qoslet.core.pressure.eviction_ranking import Candidate, charged_and_freed
 from qoslet.core.pressure.node_pressure import PressureState
 from qoslet.core.quantity import ZERO
+
+SAMPLING_SECONDS = 3.0
+"""Seconds of a shortage for which the samples of all pods are waited for."""
+_HOLDING = (WorkerPhase.RUNNING, WorkerPhase.TERMINATING)
+"""The phases of pods with processes."""
+
+
+def is_sampled(
+    workers: Iterable[PodWorker], known: Collection[str], samples: Collection[str], lasted: float
+) -> bool:
+    """Whether all of these pods were sampled that may hold memory: the one that is not may be the right
+    one. After ``SAMPLING_SECONDS`` some are enough; without pods there is nothing to wait for. ``known``
+    are the tracked cgroups."""
+    holding = (worker for worker in workers if worker.phase in _HOLDING)
+    tops = [top for worker in holding for top in worker.top_cgroups if top in known]
+    enough = any if lasted >= SAMPLING_SECONDS else all
+    return not tops or enough(top in samples for top in tops)
 
 
 def candidate_of(

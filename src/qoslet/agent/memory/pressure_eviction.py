@@ -15,6 +15,7 @@ from qoslet.agent.memory.eviction_candidates import (
     came_back,
     candidate_of,
     is_below_cgroup,
+    is_sampled,
     largest_since,
     untracked_protection,
 )
@@ -72,8 +73,6 @@ MAX_FILL_RATE = 4 << 30
 MAX_FILL_RATE_WITH_PSI = 512 << 20
 """The same where the kernel wakes us, but for a disk so fast that nobody waits while page cache is
 read again and again."""
-SAMPLING_SECONDS = 3.0
-"""Seconds of a shortage for which the samples of all pods are waited for."""
 FRESH_SECONDS = 5.0
 """Seconds for which a look at a group counts."""
 IDLE_POLL_SECONDS = (0.5, 30.0)
@@ -124,7 +123,10 @@ class PressureEviction:
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
-            if not self._sampled(state.path, samples, lasted):
+            below = [
+                one for one in self._context.workers.values() if is_below_cgroup(one, state.path)
+            ]
+            if not is_sampled(below, self._cgroups.groups, samples, lasted):
                 self._close_until = max(self._close_until, now + CLOSE_WATCH_SECONDS)
                 continue
             choice = self._choice(state, lasted, samples)
@@ -345,20 +347,6 @@ class PressureEviction:
             # the guard has waited for it
             return choose_victim(candidates, state.missing, 0.0, self._context.memory_wanted)
         return choose_victim(candidates, state.missing, lasted)
-
-    def _sampled(self, path: str, samples: Mapping[str, MemorySample], lasted: float) -> bool:
-        """Whether all pods below a cgroup were sampled: the one that is not may be the right one.
-        After ``SAMPLING_SECONDS`` some are enough; without pods there is nothing to wait for."""
-        known = self._cgroups.groups
-        tops = [
-            top
-            for worker in self._context.workers.values()
-            if is_below_cgroup(worker, path)
-            for top in worker.top_cgroups
-            if top in known
-        ]
-        enough = any if lasted >= SAMPLING_SECONDS else all
-        return not tops or enough(top in samples for top in tops)
 
     def _act(
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
