@@ -255,6 +255,20 @@ def test_what_no_earlier_configuration_has_written_is_drift(
     assert rows[0] in told
 
 
+def test_a_pod_without_protection_does_not_tell_that_memory_qos_was_off(folder: str) -> None:
+    # beside a kubelet 1.36.2 whose Memory QoS was on as before: containers had their memory.high
+    given = plan_of(folder, "v2", memory_qos="1.36")
+    policy: dict[str, object] = {"memory_reservation_policy": "TieredReservation"}
+    now, then = under(given, policy), under(given, {"memory_reservation_policy": "None"})
+    found = [one for one in look(now, tree_of(then)).findings if one.verdict == "stale"]
+    pods = {one.path for one in now.cgroups if one.level == "pod"}
+    told = {
+        one.path in pods: one.message.partition("left by ")[2].partition(",")[0] for one in found
+    }
+    either = "a configuration without Memory QoS or with memoryReservationPolicy None"
+    assert told == {True: either, False: "memoryReservationPolicy None"}
+
+
 @pytest.mark.parametrize(("more", "verdict"), [(0, "stale"), (4096, "drift")])
 def test_protection_that_no_policy_gives_is_drift(folder: str, more: int, verdict: str) -> None:
     # beside a kubelet 1.36.2 with Memory QoS and memoryReservationPolicy None

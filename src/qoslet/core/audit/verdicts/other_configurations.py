@@ -20,6 +20,7 @@ from qoslet.core.resources.cgroup_tree import Setting
 _MOST = 2
 """How many values of one field are tried, those that most cgroups tell."""
 _MI = 1 << 20
+_TIERED = "TieredReservation"
 _PERIODS = range(1000, 1_000_001)
 """cpuCFSQuotaPeriod in microseconds."""
 _DEFAULTS: dict[str, object] = {
@@ -100,9 +101,12 @@ def _memory_qos(
 ) -> Iterator[OtherConfiguration]:
     off = replace(node, profile=replace(node.profile, memory_qos="off"))
     told = "a configuration without Memory QoS"
+    if file != "memory.high" and node.kubelet.memory_reservation_policy == _TIERED:
+        # a pod's cgroup has no memory.high that tells which
+        told = f"{told} or with memoryReservationPolicy None"
     yield OtherConfiguration(told, MEMORY_QOS, off, is_default=True)
     if file != "memory.high":
-        for policy in {"None", "TieredReservation"} - {node.kubelet.memory_reservation_policy}:
+        for policy in {"None", _TIERED} - {node.kubelet.memory_reservation_policy}:
             told = f"memoryReservationPolicy {policy}"
             yield _other(node, told, PROTECTION, memory_reservation_policy=policy)
         return
