@@ -84,6 +84,28 @@ def test_a_pod_that_was_killed_is_overdue_soon() -> None:
     assert killer.overdue == [True]
 
 
+def test_what_of_a_pod_has_not_ended_is_shown() -> None:
+    bench, killer = bench_of("a", "b")
+    bench.keeper.stuck.add("a")
+    context = bench.reconciler.context
+    (top,) = context.workers["a"].top_cgroups
+    stop(context, context.workers["a"], 0.0)
+    bench.turn(0.5)
+    before = bench.rows["a"].message
+    bench.turn(1.0)
+    (process,) = killer.members(top, below=True)
+    left = f"{top}: process {process.pid} has not ended"
+    assert (before, bench.rows["a"].message) == ("", left)
+    context.workers["a"].set_reason("ManifestRemoved", "gone", 1.0)
+    bench.turn(10.0)
+    assert bench.rows["a"].message == f"gone; {left}"
+    for one in list(killer.members(top, below=True)):
+        killer.end(one.pid, 137)
+    bench.turn(10.0)
+    assert bench.rows["a"].message.endswith("its runtime does not say that it ended")
+    assert bench.rows["b"].message == ""
+
+
 def test_the_next_look_postpones_no_retry() -> None:
     bench, _ = bench_of("a")
     context = bench.reconciler.context

@@ -74,9 +74,20 @@ class PodTeardown:
             overdue = now >= begun + grace + LIFT_SECONDS
             for top in worker.top_cgroups:
                 context.log.notes += context.killer.lift(top, overdue=overdue)
+            worker.not_ended = self._what_remains(worker) if overdue else ""
             due = now + min(max(now - begun, LIFT_SECONDS), LIFT_AGAIN_SECONDS)
             self._lifts[worker.uid] = begun, due
         context.wake_in(worker.uid, due - now)
+
+    def _what_remains(self, worker: PodWorker) -> str:
+        """What of a pod has not ended though it should have."""
+        observer, killer = self._context.executor.observer, self._context.killer
+        for top in worker.top_cgroups:
+            seen = observer.observe(top, values=False).cgroups
+            pids = sorted({pid for one in seen.values() for pid in one.pids or ()})
+            if pids:
+                return f"{top}: {killer.describe_processes(top, pids)} has not ended"
+        return "no process of it is left, and its runtime does not say that it ended"
 
     def _remove_volumes(self, worker: PodWorker) -> bool:
         """Remove the pod's volumes; False while that goes on or fails."""

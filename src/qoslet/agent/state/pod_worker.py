@@ -76,6 +76,8 @@ class PodWorker(Struct):
     """The phase that is reported."""
     rejected_edit: str = ""
     """Why what its manifest wants now may not run, while it runs as it was."""
+    not_ended: str = ""
+    """What of it has not ended, long after it was asked to."""
     resize_state: ResizeState = ""
     resize_reason: str = ""
     adopted: bool = False
@@ -167,7 +169,7 @@ class PodWorker(Struct):
     def enter_phase(self, phase: WorkerPhase, wall: float) -> None:
         """Enter a phase without a reason and without back-off."""
         enter(self, phase)
-        self.refused_stop_seconds, self.rejected_edit = None, ""
+        self.refused_stop_seconds, self.rejected_edit, self.not_ended = None, "", ""
         self.clear_backoff()
         self.set_reason("", "", wall)
 
@@ -208,6 +210,8 @@ class PodWorker(Struct):
         reason = (self.reason, self.message) if self.reason else self.eviction_reason
         own = reason[0]
         reason = reason if own else waiting_reason
+        if self.not_ended:
+            reason = reason[0], "; ".join(filter(None, (reason[1], self.not_ended)))
         if self.kept_manifest is not None:
             rejected_edit = rejected_edit or self.message
         roles = {one.name: one.role for one in self.pod.containers} if self.pod else {}

@@ -54,8 +54,8 @@ class Killing:
         self.lift = lift
 
     def describe_processes(self, path: str, pids: Sequence[int]) -> str:
-        """``process 12 (sh)`` for each, a few of them."""
-        named = [f"process {pid} ({_text(f'/proc/{pid}/comm').strip() or '?'})" for pid in pids]
+        """``process 12 (sh)`` for each, a few of them, and which signals do not reach: those in state D."""
+        named = [_described(pid) for pid in pids]
         more = f" and {len(named) - HOLDERS_TOLD} more" if len(named) > HOLDERS_TOLD else ""
         return ", ".join(named[:HOLDERS_TOLD]) + more
 
@@ -65,14 +65,25 @@ class Killing:
         return bool(state) and state not in "ZX"
 
 
+def _described(pid: int) -> str:
+    name = _text(f"/proc/{pid}/comm").strip() or "?"
+    asleep = ", in uninterruptible sleep" if "D" in _thread_states(pid) else ""
+    return f"process {pid} ({name}{asleep})"
+
+
 def _wanting(pid: int) -> int:
     """Threads of a process in state R."""
+    return _thread_states(pid).count("R")
+
+
+def _thread_states(pid: int) -> list[str]:
+    """The state of each thread of a process (proc(5))."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return 0
+        return []
     stats = (_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
-    return sum(stat.rpartition(")")[2].lstrip().startswith("R") for stat in stats)
+    return [stat.rpartition(")")[2].lstrip()[:1] for stat in stats]
 
 
 def _text(path: str) -> str:
