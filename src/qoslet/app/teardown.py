@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qoslet.app.runtimes import cri_run
+from qoslet.app.runtimes.runtime_cgroups import runtime_cgroups
 from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record_done
 from qoslet.core.workload.lifecycle import Patience
 from qoslet.errors import CannotDo, QosletError
@@ -191,7 +192,8 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
     if lines:
         wait_for_scopes(tree)
     # each by itself: what others have beside them below the root is not ours to end
-    occupied = {path: tree.driver.members(path) for path in tree.ledger.cgroups}
+    paths = {*tree.ledger.cgroups, *runtime_cgroups(tree)}
+    occupied = {path: tree.driver.members(path) for path in paths}
     left = sorted({pid for pids in occupied.values() for pid in pids})
     if left:
         who = Killing(tree.driver.kill).describe_processes(tree.place.root, left)
@@ -228,7 +230,8 @@ def wait_for_scopes(tree: OwnedTree, seconds: float = SCOPE_SECONDS) -> None:
 
 def pods_left(tree: OwnedTree) -> list[str]:
     """What ``end_pods`` would end."""
-    pids = sorted({pid for path in tree.ledger.cgroups for pid in tree.driver.members(path)})
+    paths = {*tree.ledger.cgroups, *runtime_cgroups(tree)}
+    pids = sorted({pid for path in paths for pid in tree.driver.members(path)})
     if not pids:
         return []
     who = Killing(tree.driver.kill).describe_processes(tree.place.root, pids)
@@ -384,5 +387,6 @@ def _end_all(
     for uid, pod in after.items():
         if pod.ended:
             runtime.remove_pod(uid)
-    lines = [f"Pod {pod.key}: stopped" for pod in before.values() if not pod.ended]
-    return [*lifted, *lines], [pod for pod in after.values() if not pod.ended]
+    remaining = {uid: pod for uid, pod in after.items() if not pod.ended}
+    stopped = (pod for uid, pod in before.items() if uid not in remaining and not pod.ended)
+    return [*lifted, *(f"Pod {pod.key}: stopped" for pod in stopped)], [*remaining.values()]

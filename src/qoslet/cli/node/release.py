@@ -97,9 +97,13 @@ def _end_pods(tree: OwnedTree, dry_run: bool) -> bool:
 
 
 def _emptied(tree: OwnedTree) -> TreeState:
-    """What stands, as it is once the pods have ended."""
-    seen = tree.standing()
-    groups = {path: replace(one, pids=()) for path, one in seen.tree.cgroups.items()}
+    """What stands, as it is once the pods have ended and their runtime has removed what it made."""
+    from qoslet.app.runtimes.runtime_cgroups import runtime_cgroups
+
+    seen, gone = tree.standing(), runtime_cgroups(tree)
+    groups = {
+        path: replace(one, pids=()) for path, one in seen.tree.cgroups.items() if path not in gone
+    }
     return replace(seen, tree=replace(seen.tree, cgroups=groups))
 
 
