@@ -79,8 +79,9 @@ class CgroupKiller(Protocol):
         """Kill every process of the cgroup and below; returns whether none is left. Raises
         ``QosletError`` where it must not."""
 
-    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
-        """The processes in words: ``process 12 (sh)``."""
+    def describe_processes(self, path: str, pids: Sequence[int], *, killed: bool = False) -> str:
+        """The processes in words: ``process 12 (sh)``; of those that were ``killed``, which do not
+        notice."""
 
     def lives(self, pid: int) -> bool:
         """Whether a process has not ended: one that nobody has collected yet has."""

@@ -196,9 +196,12 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
     occupied = {path: tree.driver.members(path) for path in paths}
     left = sorted({pid for pids in occupied.values() for pid in pids})
     if left:
-        who = Killing(tree.driver.kill).describe_processes(tree.place.root, left)
+        killing = Killing(tree.driver.kill)
+        who = killing.describe_processes(tree.place.root, left)
         ended = [tree.driver.kill(path) for path, pids in occupied.items() if pids]
         if not all(ended):
+            alive = [pid for pid in left if killing.lives(pid)]
+            who = killing.describe_processes(tree.place.root, alive, killed=True) or who
             raise CannotDo(
                 f"{who} cannot be stopped",
                 where=tree.place.root,
@@ -276,7 +279,8 @@ def do_not_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> C
         inside = [one for top in pod.top_cgroups for one in tree.driver.below(top)]
         pids = sorted({pid for one in inside for pid in tree.driver.members(one)})
         where = ", ".join(pod.top_cgroups) or "no cgroup"
-        who = Killing(tree.driver.kill).describe_processes(where, pids) or "no process is left"
+        killing = Killing(tree.driver.kill)
+        who = killing.describe_processes(where, pids, killed=True) or "no process is left"
         named.append(f"Pod {pod.key} does not stop ({where}: {who})")
     more = f"; {len(left) - PODS_TOLD} more do not" if len(left) > PODS_TOLD else ""
     return CannotDo(

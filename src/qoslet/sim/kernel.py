@@ -144,7 +144,7 @@ class SimKernel(SimCgroups):
             self.end(process.pid, 137)
         return True
 
-    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
+    def describe_processes(self, path: str, pids: Sequence[int], *, killed: bool = False) -> str:
         """Who these processes are."""
         return ", ".join(f"process {pid}" for pid in pids)
 

@@ -35,7 +35,7 @@ class Killer:
         self.killed.append(path)
         return True
 
-    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
+    def describe_processes(self, path: str, pids: Sequence[int], *, killed: bool = False) -> str:
         return ""
 
     def lives(self, pid: int) -> bool:

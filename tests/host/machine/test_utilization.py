@@ -36,9 +36,11 @@ def process(script: str, state: str) -> Iterator[int]:
 def test_a_process_that_no_signal_reaches_is_named_so() -> None:
     killing = Killing(lambda path: True)
     with process(SLEEPS, "S") as asleep, process(WAITS, "D") as waits:
-        said = killing.describe_processes("/p", [asleep, waits])
+        said = killing.describe_processes("/p", [asleep, waits], killed=True)
+        before = killing.describe_processes("/p", [waits])
     names = [part.partition(" (")[0] for part in said.split("), ")]
     assert names == [f"process {asleep}", f"process {waits}"]
+    assert "sleep" not in before
     assert [", in uninterruptible sleep" in part for part in said.split("), ")] == [False, True]
 
 

@@ -52,7 +52,7 @@ def test_a_pod_that_cannot_end_is_named_until_it_is_gone(
         agent.until(lambda: bool(agent.rows()) and asleep in str(agent.rows()[0]["message"]))
         agent.stop(run)
         dry = agent.release("--dry-run")
-        assert f"{asleep} would be stopped first" in dry
+        assert f"process {pid} (sh) would be stopped first" in dry
         said = agent.release(code=3)
         assert f"{asleep} cannot be stopped" in said
         assert "Pod default/hangs: stopped" not in said

@@ -86,7 +86,7 @@ class PodTeardown:
             seen = observer.observe(top, values=False).cgroups
             pids = sorted({pid for one in seen.values() for pid in one.pids or ()})
             if pids:
-                return f"{top}: {killer.describe_processes(top, pids)} has not ended"
+                return f"{top}: {killer.describe_processes(top, pids, killed=True)} has not ended"
         return "no process of it is left, and its runtime does not say that it ended"
 
     def _remove_volumes(self, worker: PodWorker) -> bool:

@@ -53,9 +53,10 @@ class Killing:
         self.kill = kill
         self.lift = lift
 
-    def describe_processes(self, path: str, pids: Sequence[int]) -> str:
-        """``process 12 (sh)`` for each, a few of them, and which signals do not reach: those in state D."""
-        named = [_described(pid) for pid in pids]
+    def describe_processes(self, path: str, pids: Sequence[int], *, killed: bool = False) -> str:
+        """``process 12 (sh)`` for each, a few of them; of those that were ``killed``, which no signal
+        reaches: they are in state D."""
+        named = [_described(pid, killed=killed) for pid in pids]
         more = f" and {len(named) - HOLDERS_TOLD} more" if len(named) > HOLDERS_TOLD else ""
         return ", ".join(named[:HOLDERS_TOLD]) + more
 
@@ -65,9 +66,9 @@ class Killing:
         return bool(state) and state not in "ZX"
 
 
-def _described(pid: int) -> str:
+def _described(pid: int, *, killed: bool) -> str:
     name = _text(f"/proc/{pid}/comm").strip() or "?"
-    asleep = ", in uninterruptible sleep" if "D" in _thread_states(pid) else ""
+    asleep = ", in uninterruptible sleep" if killed and "D" in _thread_states(pid) else ""
     return f"process {pid} ({name}{asleep})"
 
 
