@@ -282,3 +282,70 @@ def test_a_pod_that_ended_delays_nobody() -> None:
     assert not bench.groups("job")
     short(bench).time(1.5)
     assert bench.keeper.running == {"small", "b", "g"}
+
+
+def filling(bench: Pressed, *names: str, until: int, rate: int = 130) -> list[str]:
+    """These pods take so many MiB a second each until so many are available; what was said."""
+    said, step = [], rate // 4
+    while bench.available - step * len(names) >= until and set(names) <= bench.keeper.running:
+        for name in names:
+            bench.holds[name]["held"] += step
+            bench.available -= step
+        said += bench.time(0.25)
+    return said
+
+
+def prepared() -> Pressed:
+    """A quiet pod that holds most beside one that will grow."""
+    bench = Pressed()
+    bench.pod("quiet", 900)
+    bench.pod("hog", 100)
+    bench.pod("b", 100, "cpu=100m memory=200Mi")
+    bench.available = 800
+    bench.time(12)
+    return bench
+
+
+def test_who_fills_the_node_is_ended_before_it_is_full() -> None:
+    bench = prepared()
+    said = filling(bench, "hog", until=0)
+    assert bench.keeper.running == {"quiet", "b"}
+    assert bench.available >= 50, "half a second before"
+    assert said[0].startswith("evicting d/hog: memory is short on the node: best-effort: uses "), (
+        said
+    )
+    assert "MiB/s less: nothing is left in 0." in said[0]
+
+
+@pytest.mark.parametrize("left", [100, 104, 150])
+def test_nobody_is_ended_where_it_stops_in_time(left: int) -> None:
+    bench = prepared()
+    assert filling(bench, "hog", until=left) == []
+    assert bench.time(60) == []
+    assert bench.keeper.running == {"quiet", "hog", "b"}
+
+
+def test_several_that_fill_it_are_ended_one_after_the_other() -> None:
+    """What the first freed is used at once: the next one is not waited with."""
+    bench = prepared()
+    bench.pod("other", 100)
+    bench.time(12)
+    filling(bench, "hog", "other", until=0)
+    (first,) = {"hog", "other"} - bench.keeper.running
+    (second,) = {"hog", "other"} - {first}
+    bench.frees(first)
+    filling(bench, second, until=0)
+    assert bench.keeper.running == {"quiet", "b"}
+    assert bench.available >= 30
+
+
+def test_what_fills_it_outside_of_pods_is_left_to_the_verdict() -> None:
+    bench = prepared()
+    said = []
+    while bench.available >= 32:
+        bench.available -= 32
+        said += bench.time(0.25)
+    assert said == []
+    assert bench.keeper.running == {"quiet", "hog", "b"}
+    short(bench).time(2)
+    assert bench.keeper.running == {"hog", "b"}, "the order of a verdict"

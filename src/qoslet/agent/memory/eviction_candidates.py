@@ -13,6 +13,7 @@ from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.memory.breakdown import held_bytes
 from qoslet.core.memory.effective_protection import EffectiveMemory, Protection
+from qoslet.core.memory.rows import TrackedCgroup
 from qoslet.core.memory.sample import MemorySample
 from qoslet.core.memory.stat_parser import number
 from qoslet.core.pressure.eviction_ranking import Candidate, charged_and_freed
@@ -35,6 +36,15 @@ def is_sampled(
     tops = [top for worker in holding for top in worker.top_cgroups if top in known]
     enough = any if lasted >= SAMPLING_SECONDS else all
     return not tops or enough(top in samples for top in tops)
+
+
+def nears_limit(samples: Mapping[str, MemorySample], known: Mapping[str, TrackedCgroup]) -> bool:
+    """Whether a QoS cgroup, or the node's, is close to its limit, so that its pods matter."""
+    return any(
+        known[path].level in ("node", "qos") and sample.limit * 0.95 <= sample.current
+        for path, sample in samples.items()
+        if path in known
+    )
 
 
 def candidate_of(

@@ -17,6 +17,7 @@ from qoslet.agent.memory.eviction_candidates import (
     is_below_cgroup,
     is_sampled,
     largest_since,
+    nears_limit,
     untracked_protection,
 )
 from qoslet.agent.memory.evictor import Evictor
@@ -44,6 +45,7 @@ from qoslet.core.pressure.eviction_ranking import (
     PressureRow,
     choose_victim,
 )
+from qoslet.core.pressure.fill_forecast import FillForecast, fill_forecast, filling_state, growing
 from qoslet.core.pressure.limit_pressure import (
     STUCK_SECONDS,
     class_state,
@@ -97,6 +99,7 @@ class PressureEviction:
         self._watch_pods = False
         self._protected_bytes = self._hard_bytes = 0
         self._node_at = 0.0
+        self._forecast: FillForecast | None = None
         self._since: dict[str, float] = {}
         self._logged: dict[str, tuple[object, float]] = {}
         self._rows: dict[str, WatchRow] = {}
@@ -108,6 +111,7 @@ class PressureEviction:
             return
         self._remember(samples, node)
         thresholds = self._thresholds()
+        self._forecast = fill_forecast(self._node_history, self._protected_bytes, thresholds)
         self._schedule(node, now, thresholds)
         if self._evictor.follow(samples, node, now):
             self._node_history.clear()
@@ -123,9 +127,8 @@ class PressureEviction:
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
         for state in states:
             lasted = now - self._since.setdefault(state.path, now - _span(state))
-            below = [
-                one for one in self._context.workers.values() if is_below_cgroup(one, state.path)
-            ]
+            workers = self._context.workers.values()
+            below = [one for one in workers if is_below_cgroup(one, state.path)]
             if not is_sampled(below, self._cgroups.groups, samples, lasted):
                 self._close_until = max(self._close_until, now + CLOSE_WATCH_SECONDS)
                 continue
@@ -153,8 +156,12 @@ class PressureEviction:
         return list(self._rows.values())
 
     def urgent(self) -> bool:
-        """Whether memory is short."""
-        return bool(self._since)
+        """Whether memory is short, or will be in a moment."""
+        return bool(self._since) or self._fills()
+
+    def _fills(self) -> bool:
+        """Whether the node may be full before a verdict."""
+        return self._forecast is not None and self._forecast.near
 
     def report(self) -> PressureReport:
         """The decisions so far."""
@@ -200,7 +207,8 @@ class PressureEviction:
 
     def _schedule(self, node: NodeMemory, now: float, thresholds: PressureThresholds) -> None:
         """Set how closely to sample until the next sync."""
-        uneasy = is_uneasy(list(self._node_history)[-2:], self._protected_bytes, thresholds)
+        newest = list(self._node_history)[-2:]
+        uneasy = self._fills() or is_uneasy(newest, self._protected_bytes, thresholds)
         begins = uneasy and now > self._close_until
         if uneasy:
             self._close_until = now + CLOSE_WATCH_SECONDS
@@ -213,21 +221,22 @@ class PressureEviction:
             self._low_since = now
         # what of pods' page cache is protected was seen while all was well, long ago maybe
         known = self._since or self._limit_kills.recent(now) or self._context.memory_wanted
-        self._watch_pods = begins or left <= 0 or bool(known)
+        self._watch_pods = begins or left <= 0 or self._fills() or bool(known)
         fill = MAX_FILL_RATE if node.pressure is None else MAX_FILL_RATE_WITH_PSI
         soon = (
             SHORTAGE_POLL_SECONDS
-            if left <= 0 and now <= self._close_until
+            if self._fills() or (left <= 0 and now <= self._close_until)
             else IDLE_POLL_SECONDS[0]
         )
-        self._node_at = now + min(IDLE_POLL_SECONDS[1], max(soon, left / fill))
+        until = 0.0 if self._fills() else left / fill
+        self._node_at = now + min(IDLE_POLL_SECONDS[1], max(soon, until))
 
     def _states(
         self, samples: Mapping[str, MemorySample], thresholds: PressureThresholds
     ) -> list[PressureState]:
         """Where memory is short: the node alone if it is, else QoS cgroups and pods at their
         limits."""
-        self._watch_pods = self._watch_pods or self._at_limit(samples)
+        self._watch_pods = self._watch_pods or nears_limit(samples, self._cgroups.groups)
         low = 0.0 if self._low_since is None else self._context.now - self._low_since
         state = node_state(
             tuple(self._node_history),
@@ -238,6 +247,9 @@ class PressureEviction:
         )
         if state.kind == "short":
             return [state]
+        forecast = self._forecast
+        if forecast and forecast.outruns(thresholds) and self._growing(samples):
+            return [filling_state(forecast)]
         wanted = self._context.memory_wanted
         if wanted:
             keys = [self._context.workers[uid].key for uid in wanted]
@@ -260,6 +272,10 @@ class PressureEviction:
                 found.append(state)
         return found
 
+    def _growing(self, samples: Mapping[str, MemorySample]) -> frozenset[str]:
+        """The cgroups of the pods that fill the node."""
+        return growing({one[-1].path: one for one in self._of_pods(samples)})
+
     def _of_pods(self, samples: Mapping[str, MemorySample]) -> list[Sequence[MemorySample]]:
         """The histories of pods that were sampled lately."""
         rows = self._cgroups.groups
@@ -268,15 +284,6 @@ class PressureEviction:
             for path in samples
             if path in rows and rows[path].level == "pod"
         ]
-
-    def _at_limit(self, samples: Mapping[str, MemorySample]) -> bool:
-        """Whether a QoS cgroup is close to its limit, so that its pods matter."""
-        rows = self._cgroups.groups
-        return any(
-            rows[path].level in ("node", "qos") and sample.limit * 0.95 <= sample.current
-            for path, sample in samples.items()
-            if path in rows
-        )
 
     def _protected_cache(self, samples: Mapping[str, MemorySample]) -> tuple[int, int]:
         """Bytes of the pods' page cache that reclaim may not take, and those under ``memory.min``."""
@@ -307,7 +314,9 @@ class PressureEviction:
         self, state: PressureState, lasted: float, samples: Mapping[str, MemorySample]
     ) -> EvictionChoice:
         """Which pod to evict."""
-        if self._evictor.in_progress or self._evictor.settling:
+        # what fills the node faster than it is freed does not wait
+        settles = self._evictor.settling and state.kind != "filling"
+        if self._evictor.in_progress or settles:
             settling = not self._evictor.in_progress
             reason = EvictionReason.SETTLING if settling else EvictionReason.IN_PROGRESS
             return EvictionChoice("none", self._evictor.because, reason)
@@ -343,6 +352,10 @@ class PressureEviction:
             for one in workers
         ]
         candidates = [one for one in found if one is not None]
+        if state.kind == "filling":
+            fill = self._growing(samples)
+            uids = {one.uid for one in workers if fill.intersection(one.top_cgroups)}
+            candidates = [one for one in candidates if one.uid in uids]
         if state.kind == "wanted":
             # the guard has waited for it
             return choose_victim(candidates, state.missing, 0.0, self._context.memory_wanted)

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from qoslet.core.memory.breakdown import human_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory, Pressure
 
-PressureKind = Literal["calm", "short", "own limit", "wanted"]
-"""``wanted``: stalled containers need memory that the node does not have."""
+PressureKind = Literal["calm", "short", "own limit", "wanted", "filling"]
+"""``wanted``: stalled containers need memory that the node does not have. ``filling``: nothing is left
+before a verdict."""
 
 _MIB = 1 << 20
 

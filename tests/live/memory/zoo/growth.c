@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -168,7 +169,38 @@ static void punched(size_t amount, size_t more)
     }
 }
 
+/* MiB that the machine has */
+static size_t available(void)
+{
+    char line[128];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+    need(file != NULL);
+    while (fgets(line, sizeof line, file) && !sscanf(line, "MemAvailable: %zu", &kib))
+        ;
+    fclose(file);
+    return kib / 1024;
+}
+
+/* takes so many MiB a second until the machine has no more than `left`, and keeps what it took */
+static void brim(size_t left, size_t rate)
+{
+    uint64_t begun = now();
+    size_t done = 0;
+    while (available() > left) {
+        touch(anonymous_pages(MIB, MAP_PRIVATE), MIB);
+        done++;
+        while ((now() - begun) * rate < done * 1000000000ULL)
+            nap(2);
+    }
+    for (;;) {
+        step();
+        nap(200);
+    }
+}
+
 const struct load growth[] = {
     {"backwards", backwards}, {"shuffled", shuffled}, {"threads", threads}, {"chain", chain}, {"dying", dying},
-    {"starts", starts}, {"crowd", crowd}, {"beside-work", beside_work}, {"sparse", sparse}, {"punched", punched}, {NULL, NULL},
+    {"starts", starts}, {"crowd", crowd}, {"beside-work", beside_work}, {"sparse", sparse}, {"punched", punched},
+    {"brim", brim}, {NULL, NULL},
 };

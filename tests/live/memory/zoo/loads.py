@@ -221,6 +221,7 @@ SMALL_HOG: Final = hog("hog-small", "hog", 540)
 AGAIN: Final = (
     Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),
     Load("hog-by-and-by", ("hog", 1500, 25), "evicted", limit=0, request=0),
+    Load("stops-in-time", ("brim", 104, 130), "untouched", limit=0, request=0),
 )
 MIXED: Final = (
     HOGS["anonymous"],
