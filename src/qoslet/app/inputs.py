@@ -171,9 +171,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
         loaded = load(paths, options, recursive=getattr(args, "recursive", False))
     elif found.pods is None:
         lacking = found.note(PODS)
-        soon = (
-            "the kubelet has just started: ask again in some seconds" if found.work.is_new else ""
-        )
+        is_early = found.work.is_new and not found.is_refused
+        soon = "the kubelet has just started: ask again in some seconds" if is_early else ""
         hint = "; ".join(filter(None, (soon, lacking.remedy, lacking.cost)))
         raise CannotDo(f"the kubelet's pods: {lacking.value}", hint=hint)
     else:

@@ -346,6 +346,18 @@ def test_pods_that_cannot_be_seen_are_no_empty_plan(tmp_path: Path) -> None:
     assert "give them with -f" in done.stderr
 
 
+def test_a_kubelet_that_refuses_is_not_asked_again_for_being_new(tmp_path: Path) -> None:
+    # of a kubelet 1.36.2 without a read-only port, 15 s after its start
+    config = tmp_path / "k.yaml"
+    with kubelet_port({"/pods": 401, "/metrics": 401}) as (number, _):
+        config.write_text(f"{HEAD}readOnlyPort: {number}\nenableServer: false\n")
+        with running(tmp_path, f"--config={config}") as pid:
+            done = qoslet("plan", "--live", f"--kubelet-pid={pid}")
+    assert done.returncode == 3
+    assert "takes no anonymous questions (give --kubelet-token" in done.stderr
+    assert "just started" not in done.stderr
+
+
 def test_an_audit_without_pods_is_bad_input(tmp_path: Path) -> None:
     with running(tmp_path, "--read-only-port=0", "--port=1") as pid:
         done = qoslet("audit", f"--kubelet-pid={pid}")

@@ -82,6 +82,8 @@ class FoundNode(Struct, frozen=True):
     """Its directory in /proc."""
     root: str = ""
     """Its root directory, as it sees it."""
+    is_refused: bool = False
+    """Whether the kubelet does not give its pods to this user."""
 
     def note(self, topic: str) -> DoctorFinding:
         """The note about ``PODS`` or ``RELEASE``, which every kubelet has."""
@@ -147,7 +149,8 @@ def find_node(options: KubeletOptions, known: KubeletRelease = _KNOWN) -> FoundN
         is_assigning=was_assigned(process, read.command),
     )
     root = root_directory(read.command)
-    return FoundNode(process.pid, name, documents, pods, notes, work, process.folder, root)
+    refused = answers.refuses("/pods")
+    return FoundNode(process.pid, name, documents, pods, notes, work, process.folder, root, refused)
 
 
 def runtime_endpoint(options: KubeletOptions) -> str:

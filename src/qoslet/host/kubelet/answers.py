@@ -26,12 +26,14 @@ nodes/proxy, which also runs commands in containers."""
 
 
 class Unavailable(Struct, frozen=True):
-    """A page that was not to be had: from ``where``, why, and what helps."""
+    """A page that was not to be had: from ``where``, why, and what helps. ``is_refused``: the kubelet does not
+    give it to this user."""
 
     page: Page
     where: str
     message: str
     hint: str = ""
+    is_refused: bool = False
 
 
 class KubeletAnswer(Struct):
@@ -53,6 +55,11 @@ class KubeletAnswer(Struct):
         not asked for more pages."""
         rows = [one for one in self.unavailable if one.page == page] or self.unavailable
         return rows[-1] if rows else None
+
+    def refuses(self, page: Page) -> bool:
+        """Whether the kubelet answers, but does not give a page to this user."""
+        why = self.why_not(page)
+        return why is not None and why.is_refused
 
 
 class _Configz(Struct):
@@ -117,9 +124,11 @@ def _refused(page: Page, where: str, status: int, credentials: Credentials) -> U
             # a kubelet answers 401, too, where its webhook cannot ask
             message += ", or the kubelet does not reach the API server, which checks tokens"
         hint = "give --kubelet-token or --kubelet-cert of a user"
-        return Unavailable(page, where, message, f"{hint} with the right to get {right}{since}")
+        return Unavailable(
+            page, where, message, f"{hint} with the right to get {right}{since}", True
+        )
     if status == 403:
         who = "this user" if known else "system:anonymous"
         message = f"{who} may not get {right}"
-        return Unavailable(page, where, message, f"grant get on {right}{since}")
+        return Unavailable(page, where, message, f"grant get on {right}{since}", True)
     return Unavailable(page, where, f"answers {status}")
