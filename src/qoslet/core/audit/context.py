@@ -51,9 +51,9 @@ class AuditContext(Struct, frozen=True):
         """The level of a planned cgroup in the table of writers."""
         return level_of(cgroup, self.root)
 
-    def owner(self, cgroup: Cgroup, file: str) -> Ownership:
-        """Who owns a file of a planned cgroup."""
-        return ownership(cgroup, file, self.node, self.root)
+    def owner(self, cgroup: Cgroup, file: str, *, is_kept: bool = False) -> Ownership:
+        """Who owns a file of a planned cgroup. ``is_kept``: systemd has the value as a property."""
+        return ownership(cgroup, file, self.node, self.root, is_kept=is_kept)
 
     def finding(
         self,

@@ -41,16 +41,22 @@ def level_of(cgroup: Cgroup, root: str) -> Level:
     return cgroup.level
 
 
-def ownership(cgroup: Cgroup, file: str, node: Node, root: str) -> Ownership:
-    """Who owns ``file`` there. ``root`` is the abstract name of the cgroup of all pods."""
+def ownership(
+    cgroup: Cgroup, file: str, node: Node, root: str, *, is_kept: bool = False
+) -> Ownership:
+    """Who owns ``file`` there. ``root`` is the abstract name of the cgroup of all pods. ``is_kept``: systemd has
+    the value as a property, and does not reset it."""
     own = any(setting.writer == "qoslet" for setting in cgroup.settings)
     own = own or node.profile.runtime.is_own
     level: Level = "qoslet" if own else level_of(cgroup, root)
-    return _ownership(level, file, node.profile.minor, cgroup.unit is not None, node.hierarchy)
+    is_unit = cgroup.unit is not None
+    return _ownership(level, file, node.profile.minor, is_unit, node.hierarchy, is_kept)
 
 
 @lru_cache(maxsize=1024)
-def _ownership(level: Level, file: str, minor: int, unit: bool, hierarchy: str) -> Ownership:
+def _ownership(
+    level: Level, file: str, minor: int, unit: bool, hierarchy: str, is_kept: bool
+) -> Ownership:
     row = writer_of(level, file, minor)
     may_have = [ROOT]
     if unit and property_of(file, hierarchy, None) is not None:
@@ -60,4 +66,4 @@ def _ownership(level: Level, file: str, minor: int, unit: bool, hierarchy: str) 
     if row is not None:
         may_have.append(f"{row.writer}, {row.when}")
     writer = None if row is None else _WRITERS.get(row.writer, row.writer)
-    return Ownership(writer, tuple(may_have), resets(row, file, unit))
+    return Ownership(writer, tuple(may_have), resets(row, file, unit and not is_kept))

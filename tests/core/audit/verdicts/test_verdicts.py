@@ -109,6 +109,9 @@ def test_a_property_and_file_that_both_differ_were_set_through_systemd(folder: s
     found = sole(plan, live, units=units)
     assert (found.verdict, found.found, found.property_text) == ("drift", "77", "77")
     assert "through systemd" in found.hint
+    # a daemon-reload writes 77 again
+    assert "daemon-reload" not in (found.reset_by or "")
+    assert "in-place resize" in (found.reset_by or "")
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ class Values:
             finding = replace(finding, fix=None, hint=f"{UNCLEARED}: restart the pod")
         if not self._context.is_own:
             # its writer writes what it plans, and not here
-            finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
+            finding = replace(finding, reset_by=self._reset_by_unit(cgroup, file, text, found))
         hint = self._hint(finding, bool(off), clean)
         is_earlier = not is_note and not clean and self._is_of_earlier(cgroup, setting, verdict)
         finding = replace(finding, hint=hint, is_earlier=is_earlier)
@@ -247,7 +247,7 @@ class Values:
         finding = self._about("drift", cgroup, setting, live, found, text, message)
         said = wanted(file, usual, 0, self._hierarchy, self._version)
         off = text is not None and not agrees(self._name(file), text, said or "", self._page)
-        finding = replace(finding, reset_by=resets(None, file, cgroup.unit is not None))
+        finding = replace(finding, reset_by=self._reset_by_unit(cgroup, file, text, found))
         yield self._with_unit(finding, off, text is not None)
 
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
@@ -278,7 +278,7 @@ class Values:
     ) -> Finding:
         """A finding about a file."""
         context, file = self._context, setting.file
-        owner = context.owner(cgroup, file)
+        owner = context.owner(cgroup, file, is_kept=self._is_kept(cgroup, file, text, found))
         plain = context.finding(verdict, cgroup, live.path, message)
         named = setting.rule != ""
         return replace(
@@ -297,6 +297,18 @@ class Values:
             source=setting.source if named else None,
             fix=self._fix(cgroup, setting, live),
         )
+
+    def _reset_by_unit(self, cgroup: Cgroup, file: str, text: str | None, found: str) -> str:
+        """What resets a value that no kubelet or runtime writes here."""
+        is_kept = self._is_kept(cgroup, file, text, found)
+        return resets(None, file, cgroup.unit is not None and not is_kept)
+
+    def _is_kept(self, cgroup: Cgroup, file: str, text: str | None, found: str | None) -> bool:
+        """Whether the unit's property has what was found, so that systemd writes the same again."""
+        if text is None or found is None:
+            return False
+        said = wanted(file, found, _period(cgroup), self._hierarchy, self._version)
+        return said is not None and agrees(self._name(file), text, said, self._page)
 
     def _fix(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> str:
         """The line that writes a value; that of an idle cgroup writes its weight, too."""
