@@ -271,6 +271,16 @@ def test_a_pod_that_may_not_run_is_wanted_without_groups() -> None:
     assert desired.pods[uid("image")].planned.groups
 
 
+def test_what_kubectl_debug_adds_to_a_pod_is_not_run() -> None:
+    files = Given()
+    debugger = {"name": "debugger", "image": "busybox", "targetContainerName": "c"}
+    files.say("a", pod("web", ephemeralContainers=[debugger]))
+    wanted = made(files).current().pods[uid("web")]
+    planned = [one.container.name for one in wanted.planned.groups if one.container is not None]
+    assert planned == [launch.name for launch in wanted.spec.launches] == ["c"]
+    assert any("spec.ephemeralContainers[0]" in row.message for row in wanted.spec.problems)
+
+
 def test_a_running_pod_that_may_not_run_any_more_counts_until_it_is_dropped() -> None:
     files = Given()
     files.say("a", pod("web"))

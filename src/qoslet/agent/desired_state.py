@@ -306,6 +306,7 @@ class ManifestSource:
         self._planned[pod.uid] = entry
         self._config_users.put(pod.uid, pod.namespace, entry.document)
         spec = self._reads(pod, entry.document, self._around)
+        pod = _without_ephemeral(pod)
         others: frozenset[str] = frozenset()
         if spec.runnable:
             groups = self.live.add(pod)
@@ -360,6 +361,12 @@ class ManifestSource:
             hint = "after a restart pods may get other CPUs; check the state directory"
             files = (*files, Problem("warning", "managers", self._unkept, hint))
         return (*self._of_node, *files, *self._specs, *self.live.problems())
+
+
+def _without_ephemeral(pod: Pod) -> Pod:
+    """The pod as it runs here: nobody starts its ephemeral containers."""
+    containers = tuple(one for one in pod.containers if one.role != "ephemeral")
+    return replace(pod, containers=containers) if len(containers) < len(pod.containers) else pod
 
 
 def _placed(groups: PodGroups) -> PodGroups:
