@@ -121,10 +121,17 @@ def test_only_pods_that_grow_fill_a_node() -> None:
         "/shrinks": pod("/shrinks", [300, 200, 100]),
         "/new": pod("/new", [400]),
     }
-    assert growing(histories) == {"/hog", "/also"}
+    rate = 150.0 * MIB
+    assert growing(histories, rate) == {"/hog", "/also"}
     again = replace(histories["/hog"][-1], identity=2)
-    assert growing({"/hog": (*histories["/hog"][:-1], again)}) == frozenset(), "made anew"
-    assert growing({}) == frozenset()
+    assert growing({"/hog": (*histories["/hog"][:-1], again)}, rate) == frozenset(), "made anew"
+    assert growing({}, rate) == frozenset()
+
+
+def test_a_pod_that_happens_to_grow_while_others_fill_the_node_does_not() -> None:
+    histories = {"/quiet": pod("/quiet", [100, 110, 120]), "/other": pod("/other", [60, 66, 72])}
+    assert growing(histories, 130.0 * MIB) == frozenset()
+    assert growing(histories, 40.0 * MIB) == {"/quiet", "/other"}
 
 
 @given(st.lists(st.integers(0, 2000), min_size=3, max_size=8), st.sampled_from([0.1, 0.25, 0.5]))

@@ -80,11 +80,13 @@ def filling_state(forecast: FillForecast) -> PressureState:
     return PressureState("", "filling", forecast.wanted - forecast.available, because)
 
 
-def growing(histories: Mapping[str, Sequence[MemorySample]]) -> frozenset[str]:
-    """The paths of the pods that fill the node, by their samples, oldest first."""
+def growing(histories: Mapping[str, Sequence[MemorySample]], rate: float) -> frozenset[str]:
+    """The paths of the pods that fill a node from which so many bytes a second go, by their samples, oldest
+    first. None where most of that goes elsewhere: a pod that happens to grow then is innocent."""
     rates = {path: _growth(history) for path, history in histories.items()}
     least = max(rates.values(), default=0.0) / GROWTH_DIVISOR
-    return frozenset(path for path, rate in rates.items() if rate >= least > 0)
+    found = {path: each for path, each in rates.items() if each >= least > 0}
+    return frozenset(found if sum(found.values()) >= rate / 2 else ())
 
 
 def _growth(samples: Sequence[MemorySample]) -> float:
