@@ -101,8 +101,15 @@ def read(
         raise BadInputs(faults)
     if not again:
         note_origins(node)
-    kept = None if bundle is None else bundle.assignments(node)
-    return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded, kept=kept)
+    found = Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
+    return found if bundle is None else _of_bundle(found, bundle, args)
+
+
+def _of_bundle(inputs: Inputs, bundle: BundleInputs, args: argparse.Namespace) -> Inputs:
+    """The inputs with what a bundle tells of its kubelet. Raises BadInput."""
+    kept = bundle.assignments(inputs.node)
+    others = partial(bundle.other_releases, args.node, flags_of(args))
+    return replace(inputs, kept=kept, other_releases=others)
 
 
 def note_origins(node: Node) -> None:

@@ -80,6 +80,25 @@ def test_a_real_kubelets_bundle() -> None:
     assert hint in " ".join(done.stdout.split())
 
 
+def test_a_release_that_the_kubelet_did_not_tell_is_not_told_by_the_bundle(tmp_path: Path) -> None:
+    # as with a token of a kubelet 1.36.2 that may get nodes/pods and nodes/configz, but not nodes/metrics
+    parts = unpack(NUMA_NODE.read_bytes(), "b").parts
+    about = json.loads(parts["bundle.json"])
+    about["kubelet"]["releases"] = ["1.35", "1.36"]
+    machine = parts["machine.yaml"].decode().replace("kubernetes: '1.36'", "kubernetes: '1.37'")
+    untold = changed(
+        tmp_path, NUMA_NODE, bundle_json=json.dumps(about).encode(), machine_yaml=machine.encode()
+    )
+    code, found = audited(untold)
+    assert (code, found["node"]["kubernetes"]) == (0, "1.37")
+    assert {one["severity"] for one in found["findings"]} == {"info"}
+    assert "as 1.35 has it; the release of the kubelet" in found["findings"][0]["message"]
+    done = run("plan", "--bundle", str(untold))
+    assert "the kubelet did not tell its release: rules of 1.37 are used" in done.stdout
+    code, found = audited(untold, "--kubernetes", "1.36")
+    assert (code, found["findings"]) == (0, [])
+
+
 def test_cpus_and_memory_are_those_that_the_kubelet_handed_out(tmp_path: Path) -> None:
     code, found = audited(NUMA_NODE)
     assert (code, found["compared"], found["findings"]) == (0, 440, [])

@@ -158,8 +158,14 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
         made = replace(inputs, pods=bundle.pods(options).pods).plan()
         return source.with_containers(made, running)
 
+    def releases() -> dict[str, Plan]:
+        found = inputs.other_releases().items()
+        plans = {one: replace(inputs, node=node).plan() for one, node in found}
+        return {one: source.with_containers(made, running) for one, made in plans.items()}
+
     can_ask = args.resources == "spec" and not args.filename
     plan = source.with_containers(inputs.plan(), running)
     known = bundle.kubelet_work()
     work = None if known is None or args.filename else lambda: known
-    return audit_source(plan, source, mounts, None, allocated if can_ask else None, work)
+    chosen = allocated if can_ask else None
+    return audit_source(plan, source, mounts, None, chosen, work, releases)

@@ -58,6 +58,8 @@ class BundleSource(Struct):
     """That of the kubelet which was asked for the pods."""
     kept: Assignments | None = None
     """The CPUs and memory that it has handed out."""
+    releases: Sequence[str] = ()
+    """Those that it may be besides the node's, where it did not tell its own."""
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -161,7 +163,7 @@ def _about(source: BundleSource, time: str, names: Pseudonyms | None) -> dict[st
         "leastOomScoreAdj": source.least_oom_score_adj,
         "kubelet": None
         if source.work is None
-        else kubelet_state(source.work, source.kept, names or keep),
+        else kubelet_state(source.work, source.kept, names or keep, source.releases),
     }
 
 

@@ -13,6 +13,7 @@ from qoslet.app.node.agent_pods import PodDocuments, agent_pods, pod_documents
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import RELEASE, FoundNode, KubeletOptions, find_node
+from qoslet.app.node.untold_release import possible_releases
 from qoslet.app.own_tree import keeps_pods, own_containers
 from qoslet.core.api.manifest import Options
 from qoslet.core.bundle.allowed import PROPERTIES
@@ -93,6 +94,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         least_oom_score_adj=least_oom_score_adj(),
         work=None if kubelet is None or asked.paths else kubelet.work,
         kept=None if kubelet is None else kubelet_assignments(kubelet, node),
+        releases=() if kubelet is None or asked.flags.kubernetes else possible_releases(kubelet),
         missing=missing,
     )
 

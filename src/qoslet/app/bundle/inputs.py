@@ -29,6 +29,7 @@ from qoslet.core.bundle.rows import cgroup_rows, running_containers, unit_rows
 from qoslet.core.node.documents.sources import OWN_API
 from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.problem import Problem
+from qoslet.core.versions.kubernetes import NEWEST
 from qoslet.errors import BadInput
 from qoslet.host.files.bounds import BUNDLED
 from qoslet.host.files.bundle import read_bundle
@@ -91,7 +92,17 @@ class BundleInputs:
             system=system,
             texts=self.bundle.texts(*NODE_PARTS),
         )
-        return node, [*self._notes(), *problems]
+        return node, [*self._notes(flags), *problems]
+
+    def other_releases(self, paths: Sequence[str], flags: Flags) -> dict[str, Node]:
+        """The node with each release that its kubelet may be, which did not tell its own; none where ``flags``
+        give it. Raises BadInput, BadInputs."""
+        names = self._releases(flags)
+        return {one: self.node(paths, replace(flags, kubernetes=one))[0] for one in names}
+
+    def _releases(self, flags: Flags) -> list[str]:
+        state = self._about().kubelet
+        return [] if state is None or flags.kubernetes is not None else state.releases
 
     def pods(self, options: Options) -> Loaded:
         """The pods of the bundle. Raises BadInput, BadInputs."""
@@ -169,13 +180,16 @@ class BundleInputs:
             return about
         return _About()
 
-    def _notes(self) -> list[Problem]:
+    def _notes(self, flags: Flags) -> list[Problem]:
         """What the bundle lacks and what of it is ignored."""
         name, found = self.bundle.name, []
         if KUBELET not in self.bundle.parts:
             message = f"has no {KUBELET}: the kubelet's defaults are taken"
             hint = "give the configuration with --node where there is one"
             found.append(Problem("info", name, message, hint))
+        if self._releases(flags):
+            message = f"the kubelet did not tell its release: rules of 1.{NEWEST} are used"
+            found.append(Problem("info", name, message, "give --kubernetes"))
         if self.bundle.unknown:
             message = f"{', '.join(self.bundle.unknown[:5])}: not a part of a bundle, ignored"
             found.append(Problem("info", name, message, "a newer qoslet may read it"))

@@ -1,7 +1,9 @@
 """What a bundle tells of the work of the kubelet of its node, so that an audit of it waits for the same as
-one of the node did, and of the CPUs and memory that the kubelet has handed out."""
+one of the node did, of the CPUs and memory that the kubelet has handed out, and of the releases that it may be."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -21,7 +23,8 @@ class AssignedResources(Struct, omit_defaults=True):
 
 
 class KubeletState(Struct, rename="camel"):
-    """The field ``kubelet`` of ``bundle.json``, with pods by their UIDs; ``assigned`` by UID and container."""
+    """The field ``kubelet`` of ``bundle.json``, with pods by their UIDs; ``assigned`` by UID and container.
+    ``releases`` are those that it may be besides the node's, where it did not tell its own."""
 
     running: list[str] = []
     ready: list[str] | None = None
@@ -30,6 +33,7 @@ class KubeletState(Struct, rename="camel"):
     has_changed: bool = False
     is_assigning: bool = False
     assigned: dict[str, dict[str, AssignedResources]] = {}
+    releases: list[str] = []
 
     def work(self) -> KubeletWork:
         """The same for an audit."""
@@ -55,7 +59,9 @@ class KubeletState(Struct, rename="camel"):
         )
 
 
-def kubelet_state(work: KubeletWork, kept: Assignments | None, rename: Rename) -> KubeletState:
+def kubelet_state(
+    work: KubeletWork, kept: Assignments | None, rename: Rename, releases: Sequence[str] = ()
+) -> KubeletState:
     """What goes into a bundle; ``rename`` gives names others."""
 
     def uids(found: frozenset[str]) -> list[str]:
@@ -69,6 +75,7 @@ def kubelet_state(work: KubeletWork, kept: Assignments | None, rename: Rename) -
         has_changed=work.has_changed,
         is_assigning=work.is_assigning,
         assigned={} if kept is None else _assigned(kept, rename),
+        releases=list(releases),
     )
 
 
