@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.host.kubelet.answers import KubeletAnswer, take
 from qoslet.host.kubelet.client import AnswerLimits, Credentials, KubeletPort, NoAnswer, ask_kubelet
 from tests.host.kubelet.fake_node import CERTIFICATES, Reply, kubelet_port
 
@@ -59,6 +60,26 @@ def test_without_a_certificate_nothing_is_asked() -> None:
         pytest.raises(NoAnswer, match="cannot be verified"),
     ):
         ask_kubelet(KubeletPort("127.0.0.1", number, True), "/pods", Credentials())
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"certificate": "self-signed.pem"}, "no key that fits it was given", "--kubelet-key"),
+        ({"certificate": "ca.pem", "key": "key.pem"}, "no key that fits it was given", "--kubelet-key"),
+        ({"authorities": "key.pem"}, "contains no certificate", "give PEM of the authority"),
+    ],
+)  # fmt: skip
+def test_files_that_do_not_fit_are_named_with_what_helps(
+    given: dict[str, str], message: str, hint: str
+) -> None:
+    paths = {name: str(CERTIFICATES / file) for name, file in given.items()}
+    with kubelet_port({"/pods": b"{}"}, "self-signed.pem") as (number, asked):
+        port = KubeletPort("127.0.0.1", number, True, der("self-signed.pem"))
+        with pytest.raises(NoAnswer, match=message) as caught:
+            ask_kubelet(port, "/pods", Credentials(**paths))
+    assert hint in caught.value.hint
     assert not asked
 
 
@@ -148,3 +169,15 @@ def test_a_hostile_answer_ends(reply: Reply, message: str, secure: bool) -> None
 def test_a_port_where_nothing_listens() -> None:
     with pytest.raises(NoAnswer, match="nothing listens there"):
         ask_kubelet(KubeletPort("127.0.0.1", 1, False), "/pods", Credentials())
+
+
+def test_a_certificate_that_is_refused_may_have_expired() -> None:
+    # a kubelet 1.36.2 answers 401 to one of another authority and to one of the past alike
+    answers = KubeletAnswer()
+    with kubelet_port({"/pods": 401}) as (number, _):
+        port = KubeletPort("127.0.0.1", number, False)
+        assert take(answers, port, "/pods", Credentials(certificate="c.pem"))
+    why = answers.why_not("/pods")
+    assert why is not None
+    assert why.is_refused
+    assert why.message == "the credentials are not valid or have expired"

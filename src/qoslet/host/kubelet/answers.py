@@ -120,6 +120,8 @@ def _refused(page: Page, where: str, status: int, credentials: Credentials) -> U
         message = "takes no anonymous questions"
         if known:
             message = "the credentials are not valid"
+        if credentials.certificate:
+            message += " or have expired"
         if credentials.token:
             # a kubelet answers 401, too, where its webhook cannot ask
             message += ", or the kubelet does not reach the API server, which checks tokens"

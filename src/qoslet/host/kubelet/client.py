@@ -181,6 +181,12 @@ def _context(port: KubeletPort, credentials: Credentials, where: str) -> ssl.SSL
         path = credentials.certificate
         if path:
             context.load_cert_chain(path, credentials.key or None, password=_no_password)
+    except ssl.SSLError:
+        if path == credentials.certificate:
+            hint = "give its own with --kubelet-key"
+            raise NoAnswer("no key that fits it was given", where=path, hint=hint) from None
+        hint = "give PEM of the authority of the kubelet's certificate"
+        raise NoAnswer("contains no certificate", where=path, hint=hint) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise NoAnswer(f"cannot be used: {reason or error}", where=path) from None
