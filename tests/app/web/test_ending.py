@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +55,32 @@ def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     line = process.stdout.readline()
     assert line, process.communicate()[1]
     return process
+
+
+def asked(path: Path, page: str) -> str:
+    """What a server at a socket answers."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(path))
+        peer.sendall(f"GET {page} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        return peer.makefile("rb").read().decode()
+
+
+def test_the_pages_of_a_bundle_say_when_it_was_made(tmp_path: Path) -> None:
+    about = {"apiVersion": "qoslet/v1", "kind": "Bundle", "time": "2026-11-28T23:48:39.344Z"}
+    parts = {**PARTS, "bundle.json": json.dumps(about).encode()}
+    (tmp_path / "b.tgz").write_bytes(pack(parts))
+    process = begin(tmp_path, "web", "--bundle", "b.tgz", "--listen", "unix:web.sock")
+    try:
+        node = asked(tmp_path / "web.sock", "/")
+        link = re.search(r'href="(/pods/[^"]+)"', node)
+        assert link is not None
+        pod = asked(tmp_path / "web.sock", link[1])
+    finally:
+        process.kill()
+        process.communicate()
+    for text in (node, pod):
+        assert "2026-11-28 23:48:39" in text
+        assert "it does not change" in text
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

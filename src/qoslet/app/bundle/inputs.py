@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -62,6 +63,7 @@ class _About(Struct):
     """What is read of ``bundle.json``."""
 
     api_version: str = msgspec.field(name="apiVersion", default=OWN_API)
+    time: str = ""
     unread: list[_Unread] = []
     least_oom_score_adj: int | None = msgspec.field(name="leastOomScoreAdj", default=None)
     kubelet: KubeletState | None = None
@@ -150,6 +152,13 @@ class BundleInputs:
             {(one.path, one.file): shown(one.error) for one in about.unread},
             about.least_oom_score_adj,
         )
+
+    def made_at(self) -> float | None:
+        """When the bundle was made, in seconds since 1970; None where it does not tell. Raises BadInput."""
+        try:
+            return datetime.fromisoformat(self._about().time).timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
 
     def kubelet_work(self) -> KubeletWork | None:
         """What the kubelet of the node was about to do; None where none was asked. Raises BadInput."""

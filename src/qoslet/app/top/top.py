@@ -27,7 +27,7 @@ REPLAN_SECONDS = 10.0
 class NodeTop:
     """The node that ``args`` name. ``look`` reads its cgroups; ``plan`` is of its pods, asked for again
     every ``REPLAN_SECONDS`` where a kubelet or agent can be asked; ``ended`` are those pods of which all containers
-    have. ``trouble`` is why that failed last."""
+    have. ``trouble`` is why that failed last, ``made_at`` when a bundle was made."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         from qoslet.app.inputs import bundle_of, read
@@ -38,9 +38,11 @@ class NodeTop:
         self._planned_at = time.monotonic()
         self.trouble, self.seconds = "", 0.0
         self.ended: tuple[Pod, ...] = ()
+        self.made_at: float | None = None
         bundle = bundle_of(args)
         if bundle is not None:
             inputs = read(args, args.filename)
+            self.made_at = bundle.made_at()
             tree = bundle.tree(inputs.node.hierarchy)
             self.plan: Plan = tree.with_containers(inputs.plan(), bundle.running())
             self._observe_root = _of_source(tree, inputs.node.hierarchy)

@@ -126,7 +126,7 @@ class WebNode:
             self._top.plan,
             rows,
             at=now,
-            wall=time.time(),
+            wall=self._top.made_at or time.time(),
             seconds=self._top.seconds,
             trouble="; ".join(filter(None, (self._top.trouble, self._audit_trouble))),
             report=self._report,

@@ -12,7 +12,7 @@ from qoslet.render.pages.draft import Draft, HtmlPage, escaped
 from qoslet.render.pages.findings import draw_findings
 from qoslet.render.pages.frame import begin, end
 from qoslet.render.pages.links import pod_link
-from qoslet.render.pages.numbers import NOTHING, clock, cores, count, memory, percent
+from qoslet.render.pages.numbers import NOTHING, cores, count, memory, percent, read_at
 from qoslet.render.pages.picture import draw_picture, legend
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def node_page(
 ) -> HtmlPage:
     """The page. ``sort`` and ``wanted`` arrange the table where the browser runs no scripts."""
     draft = Draft()
-    begin(draft, view, f"{view.plan.node.name or 'this node'} · qoslet", clock(wall))
+    begin(draft, view, f"{view.plan.node.name or 'this node'} · qoslet", read_at(view, wall))
     draft.add(
         "<h1>Node</h1>",
         f'<p id="counts">{len(view.pods)} pods, {len(view.rows)} cgroups. ',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from qoslet.core.status.page.node_view import Resource
+from qoslet.core.status.page.node_view import NodeView, Resource
 from qoslet.render.units import size
 
 NOTHING = "–"
@@ -46,6 +46,13 @@ def percent(value: float | None) -> str:
 def count(value: float | None) -> str:
     """A count."""
     return NOTHING if value is None else f"{value:.0f}"
+
+
+def read_at(view: NodeView, wall: float) -> str:
+    """When a node was looked at, with the day where it does not change: that of a bundle may be long ago."""
+    if view.interval is not None:
+        return clock(wall)
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def clock(wall: float) -> str:

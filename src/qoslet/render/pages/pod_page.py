@@ -12,7 +12,7 @@ from qoslet.render.pages.draft import Draft, HtmlPage, escaped
 from qoslet.render.pages.findings import draw_findings
 from qoslet.render.pages.frame import begin, end
 from qoslet.render.pages.links import pod_link
-from qoslet.render.pages.numbers import NOTHING, clock, cores, count, memory, percent
+from qoslet.render.pages.numbers import NOTHING, cores, count, memory, percent, read_at
 from qoslet.render.pages.story import draw_story
 from qoslet.render.pages.timeline import draw_charts
 
@@ -32,7 +32,7 @@ def pod_page(
 ) -> HtmlPage:
     """The page of the pod ``name``; None where it is gone."""
     draft = Draft()
-    begin(draft, view, f"{name} · qoslet", clock(wall))
+    begin(draft, view, f"{name} · qoslet", read_at(view, wall))
     draft.add(
         '<nav aria-label="Breadcrumb"><a href="/">Node</a> / ',
         f'<span aria-current="page">{escaped(name)}</span></nav>',
