@@ -188,12 +188,12 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
     ``say`` hears of a wait while it lasts. Raises CannotDo where something cannot be ended."""
     folder = folder_of(tree.place.root)
     refuse_pods_of_others(tree)
+    made = runtime_cgroups(tree)
     lines = _end_runtime_pods(tree, folder, say) + _end_keeper_pods(tree, folder, say)
     if lines:
         wait_for_scopes(tree)
     # each by itself: what others have beside them below the root is not ours to end
-    paths = {*tree.ledger.cgroups, *runtime_cgroups(tree)}
-    occupied = {path: tree.driver.members(path) for path in paths}
+    occupied = {path: tree.driver.members(path) for path in (*tree.ledger.cgroups, *made)}
     left = sorted({pid for pids in occupied.values() for pid in pids})
     if left:
         killing = Killing(tree.driver.kill)
@@ -208,6 +208,9 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
                 hint="find out why, then release again",
             )
         lines.append(f"{tree.place.root}: killed {who}, which no keeper supervises")
+    for path in made:
+        # of a runtime that was killed while it removed it; one that is not empty stays
+        tree.driver.discard(path)
     volumes = PodVolumes(folder)
     for uid in volumes.existing():
         volumes.remove(uid, detach=True)
@@ -233,7 +236,7 @@ def wait_for_scopes(tree: OwnedTree, seconds: float = SCOPE_SECONDS) -> None:
 
 def pods_left(tree: OwnedTree) -> list[str]:
     """What ``end_pods`` would end."""
-    paths = {*tree.ledger.cgroups, *runtime_cgroups(tree)}
+    paths = (*tree.ledger.cgroups, *runtime_cgroups(tree))
     pids = sorted({pid for path in paths for pid in tree.driver.members(path)})
     if not pids:
         return []

@@ -57,6 +57,20 @@ def test_a_second_shim_of_a_pod_is_no_stray(cri: Cri) -> None:
         cri.containerd.ctr("images", "rm", name)
 
 
+def test_a_cgroup_that_a_killed_runtime_left_goes_with_its_pod(cri: Cri) -> None:
+    """As of a containerd that is killed while it removes a container."""
+    cri.put(pod("a"))
+    run = cri.service()
+    cri.up("a")
+    cri.stop(run)
+    (top,) = (path for path in cri.groups() if path.rpartition("/")[2] == "poda-uid")
+    for tree in cri.tree.layout.trees:
+        os.mkdir(f"{tree.point}{top}/{63 * '0'}a")
+    assert "another process" not in cri.release("--dry-run")
+    cri.release()
+    cri.nothing_left()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_an_agent_that_ends_while_a_container_starts_loses_no_pod(cri: Cri, number: int) -> None:
     """Of eight, of which each takes a moment to start, one is seen to."""

@@ -46,10 +46,10 @@ def test_a_pod_that_cannot_end_is_named_until_it_is_gone(
         (pid,) = agent.pids()
         (agent.manifests / "hangs.yaml").unlink()
         asleep = f"process {pid} (sh, in uninterruptible sleep)"
-        agent.until(lambda: asleep in str(agent.rows()[0]["message"]), 20 * SLOW)
+        agent.until(lambda: any(asleep in str(row["message"]) for row in agent.rows()), 40 * SLOW)
         agent.stop(run)
         run = agent.begin(*options)
-        agent.until(lambda: bool(agent.rows()) and asleep in str(agent.rows()[0]["message"]))
+        agent.until(lambda: any(asleep in str(row["message"]) for row in agent.rows()), 40 * SLOW)
         agent.stop(run)
         dry = agent.release("--dry-run")
         assert f"process {pid} (sh) would be stopped first" in dry

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from qoslet.app.runtimes.cri_run import endpoint_of
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.host.containers.records import PodRecord, records_below
-from qoslet.host.cri.pod_record import CriPodRecord
-from qoslet.host.state.folder import CRI, KEEPER, folder_of
+from qoslet.host.state.folder import KEEPER, folder_of
 
 if TYPE_CHECKING:
     from qoslet.app.tree import OwnedTree
 
+_ID = re.compile("[0-9a-f]{64}")
+"""What container runtimes call sandboxes and containers, and have in their cgroups' names."""
 
-def runtime_cgroups(tree: OwnedTree) -> set[str]:
-    """Those of the pods that have records, with all below them. An OCI runtime's are named in the records; the
-    names of a container runtime's, such as those of sandboxes, hold an id."""
+
+def runtime_cgroups(tree: OwnedTree) -> list[str]:
+    """Those that exist, and all below them, children first. The records of an OCI runtime's pods name
+    them; where the pods are in a container runtime, their names have an id."""
     folder = folder_of(tree.place.root)
-    made: set[str] = set()
-    ids: set[str] = set()
-    for record in records_below(f"{folder}/{KEEPER}", PodRecord):
-        made.update(record.cgroups.values())
-    for kept in records_below(f"{folder}/{CRI}", CriPodRecord):
-        made.update(kept.cgroups.values())
-        ids.update(filter(None, (kept.sandbox, *kept.ids.values())))
+    records = records_below(f"{folder}/{KEEPER}", PodRecord)
+    named = {path for record in records for path in record.cgroups.values()}
+    has_ids = bool(endpoint_of(folder))
     paths = [path for path in tree.driver.below(tree.place.root) if path not in tree.ledger.cgroups]
-    tops = [path for path in paths if path in made or _holds(path.rpartition("/")[2], ids)]
-    return {path for path in paths if any(is_at_or_below(path, top) for top in tops)}
-
-
-def _holds(name: str, ids: set[str]) -> bool:
-    return any(one in name for one in ids)
+    tops = [
+        path for path in paths if path in named or (has_ids and _ID.search(path.rpartition("/")[2]))
+    ]
+    return [path for path in paths if any(is_at_or_below(path, top) for top in tops)]

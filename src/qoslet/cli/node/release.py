@@ -100,7 +100,7 @@ def _emptied(tree: OwnedTree) -> TreeState:
     """What stands, as it is once the pods have ended and their runtime has removed what it made."""
     from qoslet.app.runtimes.runtime_cgroups import runtime_cgroups
 
-    seen, gone = tree.standing(), runtime_cgroups(tree)
+    seen, gone = tree.standing(), {*runtime_cgroups(tree)}
     groups = {
         path: replace(one, pids=()) for path, one in seen.tree.cgroups.items() if path not in gone
     }
