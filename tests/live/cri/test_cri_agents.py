@@ -57,6 +57,27 @@ def test_a_second_shim_of_a_pod_is_no_stray(cri: Cri) -> None:
         cri.containerd.ctr("images", "rm", name)
 
 
+def test_a_shim_that_is_killed_leaves_nothing_beside_the_next_container(cri: Cri) -> None:
+    cri.put(pod("again"), pod("once", restartPolicy="Never"))
+    run = cri.service()
+    cri.up("again", "once")
+    before = [cri.pid("again"), cri.pid("once")]
+    for pid in before:
+        os.kill(shim_of(pid), signal.SIGKILL)
+    cri.soon(
+        lambda: (
+            cri.states("again")["app"]["restarts"] == 1
+            and cri.running("again")
+            and cri.pods()["once"]["phase"] == "Failed"
+        ),
+        60.0,
+    )
+    assert cri.alive({*before}) == []
+    cri.stop(run)
+    cri.release()
+    cri.nothing_left()
+
+
 def test_a_cgroup_that_a_killed_runtime_left_goes_with_its_pod(cri: Cri) -> None:
     """As of a containerd that is killed while it removes a container."""
     cri.put(pod("a"))

@@ -127,11 +127,14 @@ class StatusSync:
         pod = self.pod
         if pod.ending is None:
             self._around.note(f"{pod.spec.key}: its sandbox exited; recreating it")
+        gone = {pod.sandbox, *pod.ids.values()}
         for name, life in pod.lives.items():
             id = pod.ids.get(name)
             if life.alive and id:
                 await self._box.stop(id, math.ceil(pod.spec.grace))
                 await self._compare_one(name, id)
+        # nobody else ends the processes of a shim that was killed
+        await self._box.end_lost(gone)
         await self._box.drop(pod.sandbox)
         for name, life in pod.lives.items():
             if life.alive:
