@@ -112,7 +112,7 @@ GROWTH: Final = (
     Load(
         "stalls-beside-sibling", ("burst", 90), "finishes", containers=2, sibling=("settle", 30, 8)
     ),
-    Load("pod-limit-over", ("burst", 60), "killed", limit=0, pod_limit=96, containers=2),
+    Load("pod-limit-over", ("settle", 60, 20), "killed", limit=0, pod_limit=96, containers=2),
     Load("tiny", ("burst", 13), "finishes", limit=16, request=4),
     Load("large", ("burst", 940), "finishes", limit=1024, request=64),
     Load("between-pages", ("burst", 90), "finishes", high="80000001"),
