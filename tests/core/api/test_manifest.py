@@ -301,6 +301,25 @@ def test_a_status_has_actual_resources_only_where_a_resize_may_be_on_its_way(
     assert texts(found.containers[0].resources.requests) == {"cpu": of_container}
 
 
+@pytest.mark.parametrize(("allocated", "cpu"), [("150m", "130m"), ("170m", "170m")])
+def test_a_new_kubelet_tells_what_it_allocated_at_pod_level(allocated: str, cpu: str) -> None:
+    """As a kubelet 1.36.2 for half a minute after its start, when pod-level resources were resized meanwhile."""
+    status = {
+        "observedGeneration": 3,
+        "resources": {
+            "requests": {"cpu": "130m", "memory": "48Mi"},
+            "limits": {"cpu": "400m", "memory": "96Mi"},
+        },
+        "allocatedResources": {"cpu": allocated, "memory": "48Mi"},
+    }
+    spec = asks({"cpu": "170m", "memory": "48Mi"}, {"cpu": "500m", "memory": "96Mi"})
+    document = pod("plr", metadata={"generation": 3}, spec=spec, status=status)
+    (found,) = pods_of(document, allocated=True)
+    assert found.resources is not None
+    assert texts(found.resources.requests)["cpu"] == cpu
+    assert texts(found.resources.limits)["cpu"] == ("400m" if cpu == "130m" else "500m")
+
+
 def test_a_pod_with_more_shares_than_its_limit_is_no_bad_input() -> None:
     """By hand: its kubelet tells a request of 759m below a limit of 200m."""
     status = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.api.annotations import is_static
-from qoslet.core.api.container_resources import FieldFault, ResourceDecoder
+from qoslet.core.api.container_resources import ContainerResources, FieldFault, ResourceDecoder
 from qoslet.core.api.pod import NO_RESOURCES
 from qoslet.core.api.schema import (
     ContainerStatusShape,
@@ -137,16 +137,28 @@ def may_be_resized(
 
 
 def _allocates_others(spec: PodSpecShape, status: PodStatusShape, decoder: ResourceDecoder) -> bool:
-    """Whether a container asks for other CPU or memory than its kubelet has allocated."""
+    """Whether the pod or a container asks for other CPU or memory than the kubelet has allocated."""
+    granted_pod = decoder.amounts(status.allocated_resources)
+    if spec.resources and _differs(decoder.pod(spec.resources), granted_pod):
+        return True
     granted = {
-        one.name: decoder.amounts(one.allocated_resources).resources or NO_RESOURCES
+        one.name: decoder.amounts(one.allocated_resources)
         for _, statuses in status_lists(status)
         for one in statuses or ()
     }
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        asked = decoder.container(container.resources).resources or NO_RESOURCES
-        grant = granted.get(container.name, NO_RESOURCES).requests
-        for name in ("cpu", "memory"):
-            if name in grant and name in asked.requests and grant[name] != asked.requests[name]:
-                return True
-    return False
+    return any(
+        _differs(decoder.container(one.resources), granted[one.name])
+        for one in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if one.name in granted
+    )
+
+
+def _differs(asked: ContainerResources, granted: ContainerResources) -> bool:
+    """Whether other CPU or memory is asked for than was granted, where both tell."""
+    wants, has = (one.resources or NO_RESOURCES for one in (asked, granted))
+    return any(
+        name in wants.requests
+        and name in has.requests
+        and wants.requests[name] != has.requests[name]
+        for name in ("cpu", "memory")
+    )
