@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qoslet.core.audit.audit import read_request
+from qoslet.core.audit.live import LiveCgroup, LiveTree
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from tests.core.audit.trees import changed, look, plan_of, tree_of, written
@@ -48,6 +49,8 @@ def test_a_process_that_was_moved_out_of_a_container_is_missing(
     assert found.message == told
     line = f"printf '%s' 7 > /sys/fs/cgroup{path}/cgroup.procs"
     assert found.fix == (line if hierarchy == "v2" else None)
+    above = LiveTree({**live.cgroups, "/": LiveCgroup("/", 1, {}, pids=(7,), processes=1)})
+    assert sole(plan, changed(above, path, away={7: "/"})).verdict == "missing"
     elsewhere = changed(live, first(plan, "pod").path or "", pids=(7,), processes=1)
     both = changed(elsewhere, path, away={7: first(plan, "pod").path or ""})
     assert sole(plan, both).verdict == "foreign"

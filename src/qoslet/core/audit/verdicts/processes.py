@@ -10,7 +10,7 @@ from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import Finding
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.writers import ROOT
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import is_at_or_below, is_below
 from qoslet.core.reconcile.file_writers import Level, resets, writer_of
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.rules.catalog import RULES
@@ -93,9 +93,10 @@ def _stranger(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Findin
 
 
 def _away(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Iterator[Finding]:
-    """Processes that started some of a container, in no cgroup that was read: in one of those they are foreign."""
-    groups = context.live.cgroups.values()
-    away = {pid: at for pid, at in live.away.items() if not any(pid in one.pids for one in groups)}
+    """Processes that started some of a container, outside of all pods: in a cgroup of pods they are foreign."""
+    groups = context.live.cgroups.items()
+    inside = [one for path, one in groups if is_at_or_below(path, context.root_path)]
+    away = {pid: at for pid, at in live.away.items() if not any(pid in one.pids for one in inside)}
     if not away:
         return
     what = "a process" if len(away) == 1 else f"{len(away)} processes"
