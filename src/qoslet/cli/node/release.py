@@ -88,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _end_pods(tree: OwnedTree, dry_run: bool) -> bool:
     """End the pods of a run, or say which would be ended; whether any was. Raises CannotDo."""
-    from qoslet.app import teardown
+    from qoslet.app.runtimes.end_pods import end_pods, pods_left
 
-    lines = teardown.pods_left(tree) if dry_run else teardown.end_pods(tree, note)
+    lines = pods_left(tree) if dry_run else end_pods(tree, note)
     for line in lines:
         note(line)
     return bool(lines) and not dry_run

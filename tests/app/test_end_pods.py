@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import cast
 
-from qoslet.app.teardown import PODS_TOLD, do_not_stop, wait_for_scopes
+from qoslet.app.runtimes.end_pods import PODS_TOLD, do_not_stop, wait_for_scopes
 from qoslet.app.tree import OwnedTree, TreeLocation
 from qoslet.app.tree_driver import driver_of_folders
 from qoslet.core.reconcile.journal import Created

@@ -1,0 +1,270 @@
+"""Ends the pods of a root, whoever runs them: its keeper, or a container runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from qoslet.app.runtimes import cri_run
+from qoslet.app.runtimes.runtime_cgroups import runtime_cgroups
+from qoslet.app.teardown import has_leftovers, keeper_of, refuse_pods_of_others, remove_files
+from qoslet.core.workload.lifecycle import Patience
+from qoslet.errors import CannotDo, QosletError
+from qoslet.host.cgroupfs.lifted_limits import lifting
+from qoslet.host.containers.pod_volumes import PodVolumes
+from qoslet.host.keeper.client import KeeperRuntime
+from qoslet.host.machine.utilization import Killing
+from qoslet.host.state.folder import folder_of
+from qoslet.host.state.keepers import end as end_keepers
+from qoslet.host.state.keepers import keepers_of, wake
+
+if TYPE_CHECKING:
+    from qoslet.agent.ports import Runtime
+    from qoslet.app.tree import OwnedTree
+    from qoslet.core.workload.pod_status import RuntimePod
+
+POLL_SECONDS = 0.02
+KEEPER_PATIENCE, RUNTIME_PATIENCE = 10.0, 30.0
+"""Seconds beyond the longest grace period until pods that do not end are left."""
+LIFT_SECONDS = 1.0
+"""Between two looks at what holds back pods that do not end."""
+SCOPE_SECONDS = 10.0
+"""How long systemd may take to remove the scopes of containers that have ended."""
+PODS_TOLD = 5
+"""How many pods are named where more do not end."""
+
+
+def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
+    """End what a run has left running: containers through their keeper, in their grace periods,
+    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended;
+    ``say`` hears of a wait while it lasts. Raises CannotDo where something cannot be ended."""
+    folder = folder_of(tree.place.root)
+    refuse_pods_of_others(tree)
+    made = runtime_cgroups(tree)
+    lines = _end_runtime_pods(tree, folder, say)
+    more, alive = _end_keeper_pods(tree, folder, say)
+    lines += more
+    if lines:
+        wait_for_scopes(tree)
+    lines += _kill_rest(tree, made)
+    if alive:
+        # what was killed since its time was over: a keeper clears it away
+        more, alive = _end_keeper_pods(tree, folder, say)
+        lines += more
+    if alive:
+        raise do_not_stop(tree, alive, tree.place.root)
+    for path in made:
+        # of a runtime that was killed while it removed it; one that is not empty stays
+        tree.driver.discard(path)
+    volumes = PodVolumes(folder)
+    for uid in volumes.existing():
+        volumes.remove(uid, detach=True)
+    if not lines and has_leftovers(tree):
+        lines = [f"{folder}: removed the state of a run without pods"]
+    remove_files(folder)
+    tree.forget_gone()
+    return [*lines, *volumes.notes]
+
+
+def _kill_rest(tree: OwnedTree, made: Sequence[str]) -> list[str]:
+    """Kill what is in our cgroups and in those that runtimes made; a line that says so. Raises CannotDo."""
+    # each by itself: what others have beside them below the root is not ours to end
+    occupied = {path: tree.driver.members(path) for path in (*tree.ledger.cgroups, *made)}
+    left = sorted({pid for pids in occupied.values() for pid in pids})
+    if not left:
+        return []
+    killing = Killing(tree.driver.kill)
+    who = killing.describe_processes(tree.place.root, left)
+    ended = [tree.driver.kill(path) for path, pids in occupied.items() if pids]
+    if not all(ended):
+        alive = [pid for pid in left if killing.lives(pid)]
+        who = killing.describe_processes(tree.place.root, alive, killed=True) or who
+        raise CannotDo(
+            f"{who} cannot be stopped",
+            where=tree.place.root,
+            hint="find out why, then release again",
+        )
+    return [f"{tree.place.root}: killed {who}, which no keeper supervises"]
+
+
+def wait_for_scopes(tree: OwnedTree, seconds: float = SCOPE_SECONDS) -> None:
+    """Wait while systemd removes the scopes that a runtime made in pods' cgroups: it does so a while
+    after their last process, and what is in no journal is not ours to remove."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(
+        path.endswith(".scope")
+        and path not in tree.ledger.cgroups
+        and not tree.driver.members(path)
+        for path in tree.observe(tree.place.root, values=False).cgroups
+    ):
+        time.sleep(POLL_SECONDS)
+
+
+def pods_left(tree: OwnedTree) -> list[str]:
+    """What ``end_pods`` would end."""
+    paths = (*tree.ledger.cgroups, *runtime_cgroups(tree))
+    pids = sorted({pid for path in paths for pid in tree.driver.members(path)})
+    if not pids:
+        return []
+    who = Killing(tree.driver.kill).describe_processes(tree.place.root, pids)
+    return [f"{tree.place.root}: {who} would be stopped first"]
+
+
+def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) -> list[str]:
+    """End the pods that a container runtime has, and remove what is left of others in it; a line for each
+    that ran. Raises ``CannotDo`` where it may have some and does not answer or they do not end: what is left
+    in it would run on."""
+    may_run = cri_run.may_have_pods(tree, folder)
+    if not (may_run or cri_run.endpoint_of(folder)):
+        return []
+    try:
+        runtime = cri_run.runtime_of_pods(tree, folder)
+    except CannotDo:
+        if may_run:
+            raise
+        where = cri_run.endpoint_of(folder)
+        say(f"{where} does not answer: what it still has of ended pods stays in it")
+        cri_run.look_beside(tree)
+        return []
+    try:
+        lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE, say, runtime.has_told)
+        if left:
+            raise do_not_stop(tree, left, cri_run.endpoint_of(folder))
+        if may_run and not runtime.has_told():
+            raise CannotDo(
+                "the container runtime does not tell which pods it has",
+                where=cri_run.endpoint_of(folder),
+                hint="look at its log, then release again",
+            )
+        return lines
+    finally:
+        runtime.close()
+
+
+def do_not_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> CannotDo:
+    """Names the pods that a runtime does not end, their cgroups and processes."""
+    named = []
+    for pod in left[:PODS_TOLD]:
+        inside = [one for top in pod.top_cgroups for one in tree.driver.below(top)]
+        pids = sorted({pid for one in inside for pid in tree.driver.members(one)})
+        where = ", ".join(pod.top_cgroups) or "no cgroup"
+        killing = Killing(tree.driver.kill)
+        who = killing.describe_processes(where, pids, killed=True) or "no process is left"
+        named.append(f"Pod {pod.key} does not stop ({where}: {who})")
+    more = f"; {len(left) - PODS_TOLD} more do not" if len(left) > PODS_TOLD else ""
+    return CannotDo(
+        "; ".join(named) + more,
+        where=endpoint,
+        hint="look at the log of the container runtime and at limits of the cgroups above, then release again",
+    )
+
+
+def _end_keeper_pods(
+    tree: OwnedTree, folder: str, say: Callable[[str], None]
+) -> tuple[list[str], list[RuntimePod]]:
+    """End the pods that a keeper has; a line for each, and those that have not ended. No keeper outlives
+    this: it would start containers again."""
+    left: list[RuntimePod] = []
+    lines = [
+        f"the keeper (process {pid}) was stopped: let it go on" for pid in wake(keepers_of(folder))
+    ]
+    try:
+        runtime = _answering(tree, folder, lines)
+    except QosletError as error:
+        lines.append(f"ignoring the keeper: {error}")
+    else:
+        try:
+            end_keepers(folder, set(keepers_of(folder)) - {runtime.pid})
+            stopped, left = _end_all(tree, runtime, KEEPER_PATIENCE, say)
+            lines += stopped
+        finally:
+            runtime.close(2.0)
+    lines += [
+        f"killed the keeper (process {pid})" for pid in end_keepers(folder, keepers_of(folder))
+    ]
+    return lines, left
+
+
+def _answering(tree: OwnedTree, folder: str, lines: list[str]) -> KeeperRuntime:
+    """A keeper that has told its pods; one that does not answer is replaced, with a line. Raises
+    QosletError."""
+    runtime = keeper_of(tree, folder)
+    try:
+        runtime.list_pods()
+        return runtime
+    except QosletError:
+        runtime.close()
+        silent = end_keepers(folder, keepers_of(folder))
+        if not silent:
+            raise
+    lines += [f"the keeper (process {pid}) did not answer: replaced it" for pid in silent]
+    runtime = keeper_of(tree, folder)
+    runtime.list_pods()
+    return runtime
+
+
+def _cgroups_of(runtime: Runtime) -> set[str]:
+    """The cgroups of the pods that have not ended."""
+    pods = [pod for pod in runtime.list_pods().values() if not pod.ended]
+    tops = {top for pod in pods for top in pod.top_cgroups}
+    return tops.union(*(pod.container_cgroups.values() for pod in pods))
+
+
+def _waits(pods: Sequence[RuntimePod]) -> str:
+    """Why nothing happens for longer than a moment."""
+    longest = max(pods, key=lambda pod: pod.grace_seconds)
+    others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return (
+        f"waiting for Pod {longest.key}{others} to stop, grace period {longest.grace_seconds:.0f} s "
+        "(Ctrl-C ends the wait, not the stop: then release again)"
+    )
+
+
+def _end_all(
+    tree: OwnedTree,
+    runtime: Runtime,
+    patience: float,
+    say: Callable[[str], None],
+    has_told: Callable[[], bool] = lambda: True,
+) -> tuple[list[str], list[RuntimePod]]:
+    """End all pods of a runtime in their grace periods, also those that it tells later than others, until
+    it ``has_told`` all, and remove those that ended. Returns a line for each that was running, and those
+    that have not ended within ``patience`` seconds more."""
+    before: dict[str, RuntimePod] = {}
+    lifted: list[str] = []
+    lift = lifting(tree.driver, tree.ledger)
+    waits = False
+    lift_at = overdue_at = time.monotonic() + LIFT_SECONDS
+    wait = Patience(0.0, patience, time.monotonic())
+    while True:
+        told = has_told()
+        pods = runtime.list_pods()
+        if new := {uid: pod for uid, pod in pods.items() if uid not in before}:
+            before |= new
+            for uid, pod in new.items():
+                runtime.stop(uid, pod.grace_seconds)
+            grace = max(pod.grace_seconds for pod in new.values())
+            wait = Patience(grace, patience, time.monotonic())
+            overdue_at = max(overdue_at, time.monotonic() + grace + LIFT_SECONDS)
+        left = [pod for pod in pods.values() if not pod.ended]
+        if told and not left:
+            break
+        containers = sum(state.running for state in runtime.poll())
+        if not wait.lasts(len(left) + containers, time.monotonic()):
+            break
+        if left and time.monotonic() >= lift_at:
+            if not waits:
+                say(_waits(left))
+            waits = True
+            overdue = time.monotonic() >= overdue_at
+            lifted += lift(tree.place.root, _cgroups_of(runtime), overdue=overdue)
+            lift_at = time.monotonic() + LIFT_SECONDS
+        time.sleep(POLL_SECONDS)
+    after = dict(runtime.list_pods())
+    for uid, pod in after.items():
+        if pod.ended:
+            runtime.remove_pod(uid)
+    remaining = {uid: pod for uid, pod in after.items() if not pod.ended}
+    stopped = (pod for uid, pod in before.items() if uid not in remaining and not pod.ended)
+    return [*lifted, *(f"Pod {pod.key}: stopped" for pod in stopped)], [*remaining.values()]
