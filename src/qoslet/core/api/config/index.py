@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qoslet.core.api.config.objects import ConfigKey, ConfigObject
-from qoslet.core.api.input.entry import Order
 from qoslet.core.problem import Problem
+
+FileOrder = tuple[int, str]
+"""Where a file stands (``entry.Order``)."""
 
 
 class ConfigIndex:
@@ -18,12 +20,12 @@ class ConfigIndex:
 
     def __init__(self) -> None:
         self.objects: dict[ConfigKey, ConfigObject] = {}
-        self._found: dict[ConfigKey, dict[Order, ConfigObject]] = {}
-        self._by_file: dict[Order, frozenset[ConfigKey]] = {}
-        self._refused: dict[Order, tuple[Problem, ...]] = {}
+        self._found: dict[ConfigKey, dict[FileOrder, ConfigObject]] = {}
+        self._by_file: dict[FileOrder, frozenset[ConfigKey]] = {}
+        self._refused: dict[FileOrder, tuple[Problem, ...]] = {}
         self._changed: set[ConfigKey] = set()
 
-    def replace(self, order: Order, objects: Iterable[ConfigObject]) -> None:
+    def replace(self, order: FileOrder, objects: Iterable[ConfigObject]) -> None:
         """Take in the objects of a file as it is now."""
         found: dict[ConfigKey, ConfigObject] = {}
         refused = []
@@ -66,11 +68,11 @@ class ConfigIndex:
         changed, self._changed = frozenset(self._changed), set()
         return changed
 
-    def has(self, order: Order) -> bool:
+    def has(self, order: FileOrder) -> bool:
         """Whether a file has any."""
         return bool(self._by_file.get(order))
 
-    def rows(self, order: Order) -> list[Problem]:
+    def rows(self, order: FileOrder) -> list[Problem]:
         """The problems of a file's objects."""
         rows = list(self._refused.get(order, ()))
         for key in sorted(self._by_file.get(order, ())):

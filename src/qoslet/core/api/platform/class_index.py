@@ -13,18 +13,20 @@ from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
-    from qoslet.core.api.input.entry import Order
     from qoslet.core.api.platform.runtime_class import RuntimeClass
+
+FileOrder = tuple[int, str]
+"""Where a file stands (``entry.Order``)."""
 
 
 class RuntimeClassIndex:
     """The classes that count, by name."""
 
     def __init__(self) -> None:
-        self._files: dict[Order, Mapping[str, RuntimeClass]] = {}
+        self._files: dict[FileOrder, Mapping[str, RuntimeClass]] = {}
         self._counting: dict[str, RuntimeClass] = {}
 
-    def replace(self, order: Order, classes: Mapping[str, RuntimeClass]) -> None:
+    def replace(self, order: FileOrder, classes: Mapping[str, RuntimeClass]) -> None:
         """Take in the classes of a file as it is now."""
         if classes:
             self._files[order] = classes
@@ -60,11 +62,11 @@ class RuntimeClassIndex:
         found = admitted(pod, known, faults)
         return found, faults[0] if faults else None
 
-    def has(self, order: Order) -> bool:
+    def has(self, order: FileOrder) -> bool:
         """Whether a file has any."""
         return order in self._files
 
-    def rows(self, order: Order, used: Collection[str]) -> list[Problem]:
+    def rows(self, order: FileOrder, used: Collection[str]) -> list[Problem]:
         """What to know about a file's classes; ``used`` are those that pods name."""
         rows = []
         for name, known in self._files.get(order, {}).items():
