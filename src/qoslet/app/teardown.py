@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qoslet.app.runtimes import cri_run
 from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record_done
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.kill import is_populated
@@ -91,11 +90,6 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
             for file in (name, f"{name}.new"):
                 if file not in keep:
                     unlink(file, place)
-
-
-def has_records(folder: str) -> bool:
-    """Whether a runtime keeps pods of a root."""
-    return cri_run.has_pods(folder) or cri_run.has_pods(folder, KEEPER)
 
 
 def has_leftovers(tree: OwnedTree) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers and JSON texts of manifests that cannot be meant."""
+"""Numbers and JSON texts of manifests that cannot be meant, and those that a kubelet tells of a resize."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tests.core.api.test_manifest import (
     asks,
     container,
     pod,
+    pods_of,
+    texts,
     workload,
 )
 
@@ -154,3 +156,119 @@ def test_a_text_in_a_document_is_none_of_its_keys() -> None:
     document = value_document(value, "f.yaml", 0)
     assert isinstance(document, Document)
     assert pods_from([document], Options()).problems == []
+
+
+RESIZED = {
+    "containerStatuses": [
+        {
+            "name": "c",
+            "resources": {"requests": {"cpu": "200m"}, "limits": {"cpu": "400m"}},
+            "allocatedResources": {"cpu": "300m"},
+        }
+    ]
+}
+
+
+ASKED = {"cpu": "100m"}
+
+
+def test_spec_decides_unless_what_is_allocated_is_asked_for() -> None:
+    document = pod("web", container(**asks({"cpu": "1"}, {"cpu": "1"})), status=RESIZED)
+    (wanted,) = pods_of(document)
+    (actual,) = pods_of(document, allocated=True)
+    assert texts(wanted.containers[0].resources.limits) == {"cpu": "1"}
+    assert texts(actual.containers[0].resources.requests) == {"cpu": "200m"}
+    assert texts(actual.containers[0].resources.limits) == {"cpu": "400m"}
+
+
+@pytest.mark.parametrize(
+    ("more", "meta", "allocated", "has_actual"),
+    [
+        ({"observedGeneration": 2}, {}, ASKED, False),
+        ({"observedGeneration": 2}, {}, {}, False),
+        ({"observedGeneration": 2}, {}, {"cpu": "300m"}, True),
+        ({"observedGeneration": 1}, {}, ASKED, True),
+        ({}, {}, ASKED, True),
+        (
+            {
+                "observedGeneration": 2,
+                "conditions": [{"type": "PodResizePending", "status": "True"}],
+            },
+            {},
+            ASKED,
+            True,
+        ),
+        (
+            {"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]},
+            {},
+            ASKED,
+            False,
+        ),
+        ({}, {"annotations": {"kubernetes.io/config.source": "file"}}, {"cpu": "300m"}, False),
+    ],
+)
+def test_a_status_has_actual_resources_only_where_a_resize_may_be_on_its_way(
+    more: dict[str, Any], meta: dict[str, Any], allocated: dict[str, str], has_actual: bool
+) -> None:
+    """As a kubelet 1.36.2 tells after another process wrote cpu.shares or cpu.weight of the pod, and a
+    runtime after another client updated a container; and after its start, before it tries a resize again
+    that was deferred."""
+    status = {
+        "containerStatuses": [{**RESIZED["containerStatuses"][0], "allocatedResources": allocated}],
+        "resources": {"requests": {"cpu": "247m"}, "limits": {"cpu": "900m"}},
+        **more,
+    }
+    inner = container(**asks({"cpu": "100m"}, {"cpu": "600m"}))
+    document = pod(
+        "web",
+        inner,
+        metadata={"generation": 2, **meta},
+        spec=asks({"cpu": "100m"}, {"cpu": "900m"}),
+        status=status,
+    )
+    (found,) = pods_of(document, allocated=True)
+    assert found.resources is not None
+    of_pod, of_container = ("247m", "200m") if has_actual else ("100m", "100m")
+    assert texts(found.resources.requests)["cpu"] == of_pod
+    assert texts(found.containers[0].resources.requests) == {"cpu": of_container}
+
+
+@pytest.mark.parametrize(("allocated", "cpu"), [("150m", "130m"), ("170m", "170m")])
+def test_a_new_kubelet_tells_what_it_allocated_at_pod_level(allocated: str, cpu: str) -> None:
+    """As a kubelet 1.36.2 for half a minute after its start, when pod-level resources were resized meanwhile."""
+    status = {
+        "observedGeneration": 3,
+        "resources": {
+            "requests": {"cpu": "130m", "memory": "48Mi"},
+            "limits": {"cpu": "400m", "memory": "96Mi"},
+        },
+        "allocatedResources": {"cpu": allocated, "memory": "48Mi"},
+    }
+    spec = asks({"cpu": "170m", "memory": "48Mi"}, {"cpu": "500m", "memory": "96Mi"})
+    document = pod("plr", metadata={"generation": 3}, spec=spec, status=status)
+    (found,) = pods_of(document, allocated=True)
+    assert found.resources is not None
+    assert texts(found.resources.requests)["cpu"] == cpu
+    assert texts(found.resources.limits)["cpu"] == ("400m" if cpu == "130m" else "500m")
+
+
+def test_a_pod_with_more_shares_than_its_limit_is_no_bad_input() -> None:
+    """By hand: its kubelet tells a request of 759m below a limit of 200m."""
+    status = {
+        "observedGeneration": 1,
+        "resources": {"requests": {"cpu": "759m"}, "limits": {"cpu": "200m"}},
+    }
+    spec = asks({"cpu": "100m"}, {"cpu": "200m"})
+    document = pod("web", metadata={"generation": 1}, spec=spec, status=status)
+    (found,) = pods_of(document, allocated=True)
+    assert found.resources is not None
+    assert texts(found.resources.requests) == {"cpu": "100m"}
+
+
+def test_allocated_resources_replace_requests_where_nothing_is_actuated() -> None:
+    status = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "300m"}}]}
+    document = pod("web", container(**asks(None, {"cpu": "1", "memory": "1Mi"})), status=status)
+    (actual,) = pods_of(document, allocated=True)
+    (only,) = actual.containers
+    assert texts(only.resources.requests) == {"cpu": "300m", "memory": "1Mi"}
+    assert only.defaulted == ("memory",)

@@ -17,7 +17,7 @@ from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
-from qoslet.app.teardown import has_records, keeper_of, remove_files, undo
+from qoslet.app.teardown import keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
 from qoslet.host.cgroupfs.lifted_limits import lifting
 from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
@@ -73,7 +73,7 @@ def joined(
     made = _Started(tree, folder, frozenset(os.listdir(folder)))
     try:
         logs = log_directory(os.environ, os.geteuid())
-        if has_records(folder):
+        if cri_run.has_records(folder):
             link_again(folder, logs)
         unplaced = place_logs(folder, logs)
         if unplaced:
@@ -104,7 +104,7 @@ class _Started:
             self.runtime.close(1.0 if over else 0.0)
         if over:
             remove_files(self.folder)
-        elif synced is None and not has_records(self.folder):
+        elif synced is None and not cri_run.has_records(self.folder):
             remove_files(self.folder, keep=self._before)
             if not self.tree.ledger.cgroups:
                 undo(self.tree)

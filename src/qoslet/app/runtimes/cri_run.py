@@ -223,6 +223,11 @@ def has_pods(folder: str, records: str = CRI) -> bool:
         return False
 
 
+def has_records(folder: str) -> bool:
+    """Whether a runtime keeps pods of a root."""
+    return has_pods(folder) or has_pods(folder, KEEPER)
+
+
 def may_have_pods(tree: OwnedTree, folder: str) -> bool:
     """Whether a container runtime may have pods of a root: there are records, or they are lost, and
     something runs in a tree whose pods were in a runtime that is known."""
