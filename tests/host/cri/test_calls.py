@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import socket
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from qoslet.host.cri.calls import Away, Calls, answered
+from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.runtime_info import facts_of
 from tests.host.cri.server import CriServer
 
@@ -47,6 +49,40 @@ def test_a_runtime_on_a_busy_machine_takes_its_time_to_answer_a_connection(tmp_p
 
     with CriServer(tmp_path):
         assert asyncio.run(ask()) == "containerd"
+
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+GOAWAY = b"\0\0\x08\7\0\0\0\0\0\0\0\0\0\0\0\0\1"
+
+
+def test_a_runtime_that_takes_no_calls_any_more_is_asked_once(tmp_path: Path) -> None:
+    """As one that ends and does not come to its end: it keeps its connections."""
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.ExitStack() as kept:
+        listening.bind(str(tmp_path / "cri.sock"))
+        listening.listen()
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    kept.enter_context(listening.accept()[0]).sendall(SETTINGS + GOAWAY)
+
+        async def ask() -> None:
+            calls = Calls(f"unix://{tmp_path}/cri.sock")
+            try:
+                await calls("Version", pb.VersionRequest(), pb.VersionResponse, 3.0)
+            finally:
+                await calls.close()
+
+        server = threading.Thread(target=accept)
+        server.start()
+        begun = time.monotonic()
+        try:
+            with pytest.raises(Away, match="GOAWAY"):
+                asyncio.run(ask())
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            server.join()
+    assert time.monotonic() - begun < 2
 
 
 def test_a_runtime_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:

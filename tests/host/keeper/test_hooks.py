@@ -150,7 +150,7 @@ def test_the_next_keeper_runs_a_pre_stop_again(run: Callable[..., Bench], tmp_pa
     first = run(hook("preStop", text), grace=30.0)
     first.until(lambda states: states["c"].pid is not None and not states["c"].starting)
     first.runtime.stop("u", 30.0)
-    first.until(lambda _: count.exists())
+    first.until(lambda _: count.exists() and count.read_text() == "x\n")
     first.states()
     first.runtime.close()
     second = Bench(tmp_path, *first.spec.launches, groups=first.groups)

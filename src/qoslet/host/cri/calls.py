@@ -42,10 +42,17 @@ this ``min_reconnect_backoff_ms``; the pause between two attempts is that of ``i
 
 Source: gRPC doc/connection-backoff.md MIN_CONNECT_TIMEOUT."""
 
+RETRIES = 0
+"""gRPC repeats a call that a closing connection (GOAWAY) did not take, without a pause until its deadline, and
+keeps 300 MiB of attempts a second (seen with 1.85). Here who asks looks again.
+
+Source: gRPC proposal A6, transparent retries."""
+
 _OPTIONS = (
     ("grpc.max_receive_message_length", 4 * LONGEST),
     ("grpc.max_send_message_length", LONGEST),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", RETRIES),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", int(1000 * CONNECT_SECONDS)),
     ("grpc.max_reconnect_backoff_ms", 500),
