@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from qoslet.app.runtimes.end_pods import PODS_TOLD, do_not_stop, wait_for_scopes
+from qoslet.app.runtimes.runtime_cgroups import made_by_runtimes
 from qoslet.app.tree import OwnedTree, TreeLocation
 from qoslet.app.tree_driver import driver_of_folders
 from qoslet.core.reconcile.journal import Created
@@ -113,3 +114,15 @@ def test_of_two_journals_of_a_root_the_later_one_counts(tmp_path: Path) -> None:
         for folder, time in zip((units, plain), times, strict=True):
             os.utime(folder / "journal", (time, time))
         assert driver_of_folders(str(units), str(plain)) == driver
+
+
+def test_only_what_runtimes_made_for_pods_is_theirs() -> None:
+    """Another client's container beside the pods, below the same root, has an id as well."""
+    pod, app, other = "/r/kubepods/podu", "a" * 64, "b" * 64
+    ours = {"/r", "/r/kubepods", "/r/kubepods/burstable", pod}
+    inside = [f"{pod}/{app}/inner", f"{pod}/{app}"]
+    beside = [f"/r/kubepods/burstable/{other}", f"/r/{other}", f"{pod}/tools", "/r/mine"]
+    paths = [*inside, *beside, *sorted(ours, reverse=True)]
+    assert made_by_runtimes(paths, ours, (), {pod}) == inside
+    assert made_by_runtimes(paths, ours, (), ()) == []
+    assert made_by_runtimes(paths, ours, {f"{pod}/tools"}, ()) == [f"{pod}/tools"]

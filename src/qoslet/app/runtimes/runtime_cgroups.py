@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from qoslet.app.runtimes.cri_run import endpoint_of
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import is_at_or_below, is_pod
 from qoslet.host.containers.records import PodRecord, records_below
 from qoslet.host.state.folder import KEEPER, folder_of
 
@@ -19,13 +20,26 @@ _ID = re.compile("[0-9a-f]{64}")
 
 def runtime_cgroups(tree: OwnedTree) -> list[str]:
     """Those that exist, and all below them, children first. The records of an OCI runtime's pods name
-    them; where the pods are in a container runtime, their names have an id."""
+    them; where the pods are in a container runtime, they are in a pod's cgroup and their names have an id."""
     folder = folder_of(tree.place.root)
     records = records_below(f"{folder}/{KEEPER}", PodRecord)
     named = {path for record in records for path in record.cgroups.values()}
-    has_ids = bool(endpoint_of(folder))
-    paths = [path for path in tree.driver.below(tree.place.root) if path not in tree.ledger.cgroups]
+    pods = {path for path in tree.ledger.cgroups if endpoint_of(folder) and is_pod(path)}
+    return made_by_runtimes(tree.driver.below(tree.place.root), tree.ledger.cgroups, named, pods)
+
+
+def made_by_runtimes(
+    paths: Sequence[str], ours: Collection[str], named: Collection[str], pods: Collection[str]
+) -> list[str]:
+    """The cgroups among ``paths`` that runtimes made, in the same order: not ``ours`` and ``named``, or with an id
+    in one of ``pods``. What others make beside pods is not among them."""
     tops = [
-        path for path in paths if path in named or (has_ids and _ID.search(path.rpartition("/")[2]))
+        path
+        for path in paths
+        if path not in ours
+        and (
+            path in named
+            or (path.rpartition("/")[0] in pods and _ID.search(path.rpartition("/")[2]))
+        )
     ]
     return [path for path in paths if any(is_at_or_below(path, top) for top in tops)]

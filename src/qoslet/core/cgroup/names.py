@@ -122,6 +122,14 @@ _PREFIX = {"containerd": "cri-containerd", "cri-o": "crio", "docker": "docker"}
 """What a CRI runtime puts before the id of a container in its scope."""
 
 
+def is_pod(path: str) -> bool:
+    """Whether a cgroup has the name of a pod's."""
+    leaf = path.rpartition("/")[2]
+    if leaf.endswith(SLICE):
+        return f"-{POD_PREFIX}" in leaf
+    return leaf.startswith(POD_PREFIX) and len(leaf) > len(POD_PREFIX)
+
+
 def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:
     """The last path element of a container's cgroup, by the program that makes it.
 

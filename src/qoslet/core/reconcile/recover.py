@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from qoslet.core.cgroup.names import is_at_or_below, is_below
+from qoslet.core.cgroup.names import is_at_or_below, is_below, is_pod
 from qoslet.core.reconcile.journal import Adopted, Created, JournalState
 
 _NAMES = ("kubepods", "burstable", "besteffort")
@@ -72,12 +72,7 @@ def _is_named_ours(path: str, root: str) -> bool:
     pod = False
     for name in path.removeprefix(root).strip("/").split("/"):
         plain = name.removesuffix(".slice").rpartition("-")[2]
-        if not pod and not (name in _NAMES or plain in _NAMES or _is_pod(name)):
+        if not pod and not (name in _NAMES or plain in _NAMES or is_pod(name)):
             return False
-        pod = pod or _is_pod(name)
+        pod = pod or is_pod(name)
     return True
-
-
-def _is_pod(name: str) -> bool:
-    """Whether a group has the name of a pod's, of either driver."""
-    return name.startswith("pod") or (name.endswith(".slice") and "-pod" in name)

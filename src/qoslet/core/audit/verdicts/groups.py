@@ -19,6 +19,7 @@ from qoslet.core.cgroup.names import (
     concrete,
     from_systemd,
     is_below,
+    is_pod,
     parents,
     to_cgroupfs,
 )
@@ -128,14 +129,6 @@ def is_container(leaf: str) -> bool:
     """Whether a cgroup has the name of a runtime's container: its ID of hexadecimal digits."""
     identity = leaf.removesuffix(".scope").rpartition("-")[2]
     return len(identity) >= 12 and all(letter in "0123456789abcdef" for letter in identity)
-
-
-def is_pod(path: str) -> bool:
-    """Whether a cgroup has the name of a pod's."""
-    leaf = path.rpartition("/")[2]
-    if leaf.endswith(SLICE):
-        return from_systemd(leaf)[-1:] != () and "-pod" in leaf
-    return leaf.startswith("pod") and len(leaf) > len("pod")
 
 
 def _abstract(context: AuditContext, path: str) -> str:
