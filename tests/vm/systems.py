@@ -58,7 +58,7 @@ _COMPILER: Final = (
 _MEMORY: Final = (_GUARD, *_STRESS)
 _OCI: Final = tuple(
     f"tests/live/oci/test_{name}.py"
-    for name in ("first_start", "hooks", "oci", "oci_run", "probes")
+    for name in ("first_start", "hooks", "oci", "oci_run", "probes", "unended")
 )
 # The seccomp profile of RuntimeDefault with runc and crun; what it needs is not installed.
 _PROFILE: Final = ("golang-github-containers-common",)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import time
 
 import pytest
 
 from qoslet.core.reconcile.steps import Step
+from qoslet.host.systemd.bus import hung_up
 from tests.host.systemd.test_driver import ROOT, Bench, bench, end, good, sets
 
 __all__ = ["bench"]
@@ -35,3 +38,11 @@ def test_a_wait_gives_signs_of_life_and_ends_where_that_is_asked(bench: Bench, w
     assert time.monotonic() - begun < 20
     assert len(signs) >= 3
     assert "40 s" not in str(outcome.error)
+
+
+@pytest.mark.parametrize("code", [errno.EBADF, errno.EPIPE, errno.ECONNRESET])
+def test_a_bus_that_hangs_up_on_a_new_connection_is_waited_for(code: int) -> None:
+    """Seen in a guest: systemctl restart dbus while the first connection was made (EBADF)."""
+    assert hung_up(OSError(code, os.strerror(code)))
+    assert not hung_up(OSError(errno.ECONNREFUSED, "nobody listens"))
+    assert not hung_up(FileNotFoundError(errno.ENOENT, "no socket"))

@@ -71,6 +71,7 @@ def test_a_pod_that_cannot_end_is_named_until_it_is_gone(
         agent.write("hangs", hanging_pod(mount))
         run = agent.begin(*options)
         agent.until(hangs.is_set, 40 * SLOW)
+        agent.until(lambda: len(agent.pids()) == 1)
         (pid,) = agent.pids()
         (agent.manifests / "hangs.yaml").unlink()
         asleep = f"process {pid} (sh, in uninterruptible sleep)"

@@ -65,6 +65,14 @@ def inside(held: Held, path: str) -> str:
     return Path(f"/proc/{pid}/root{path}").read_text()
 
 
+def settled(held: Held) -> set[int]:
+    """The one process of the container once its script is over."""
+    app = held.path("p", "app")
+    done = disk(held) / "pods" / "p0" / "data" / "done"
+    held.until(lambda: done.exists() and len(held.groups.members(app)) == 1, "mv has ended")
+    return set(held.groups.members(app))
+
+
 def begin(held: Held, *pods: str) -> None:
     (held.folder / "config.yaml").write_text(config("v1"))
     held.begin(*pods, options=["--keep"])
@@ -93,10 +101,7 @@ def test_no_other_user_of_the_machine_reads_a_file_of_a_volume(held: Held) -> No
     """Files have their manifest's modes, 0644 where it says none; who may enter decides."""
     begin(held, pod("p"))
     data = disk(held) / "pods" / "p0" / "data"
-    held.until(lambda: (data / "done").exists(), "it has looked")
-    app = held.path("p", "app")
-    held.until(lambda: len(held.groups.members(app)) == 1, "mv has ended")
-    (pid,) = held.groups.members(app)
+    (pid,) = settled(held)
     files = [
         data / "done",
         data.parent / "cfg" / "key",
@@ -122,7 +127,7 @@ def test_no_other_user_of_the_machine_reads_a_file_of_a_volume(held: Held) -> No
 def test_an_edit_reaches_volumes_and_no_variable_and_a_removal_nothing(held: Held) -> None:
     begin(held, pod("p"))
     assert inside(held, "/qoslet-cfg/key") == "v1\n"
-    before = held.groups.members(held.path("p", "app"))
+    before = settled(held)
     (held.folder / "config.yaml").write_text(config("v2", "other"))
     held.until(lambda: inside(held, "/qoslet-cfg/key") == "v2\n", "the edit arrives")
     held.until(lambda: inside(held, "/qoslet-sec/pw") == "other\n", "and that of the Secret")
@@ -136,8 +141,7 @@ def test_an_edit_reaches_volumes_and_no_variable_and_a_removal_nothing(held: Hel
 def test_a_killed_agents_successor_brings_files_up_to_date(held: Held) -> None:
     begin(held, pod("p"), pod("q"))
     data = disk(held) / "pods" / "p0" / "data"
-    held.until(lambda: (data / "done").exists(), "it has looked")
-    before = held.groups.members(held.path("p", "app"))
+    before = settled(held)
     assert held.run is not None
     held.run.send_signal(signal.SIGKILL)
     held.run.wait()

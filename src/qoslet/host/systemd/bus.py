@@ -11,6 +11,7 @@ Source: org.freedesktop.systemd1(5); D-Bus specification, message bus messages.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,7 +52,6 @@ _AWAY = frozenset(
 _SPAWN = "org.freedesktop.DBus.Error.Spawn."
 
 _HUNG_UP = (EOFError, ConnectionResetError, BrokenPipeError)
-"""How a bus that is being restarted ends a new connection."""
 
 T = TypeVar("T")
 
@@ -77,6 +77,14 @@ class BusReply(Exception):
 
 class ConnectionLost(Exception):
     """The connection is gone; whether the call was done is not known."""
+
+
+def hung_up(error: Exception) -> bool:
+    """Whether a bus that is being restarted ended a new connection: dbus-fast writes to the socket that it
+    has closed for that, too."""
+    return isinstance(error, _HUNG_UP) or (
+        isinstance(error, OSError) and error.errno == errno.EBADF
+    )
 
 
 class _AbsentPeer:
@@ -323,7 +331,7 @@ class Bus:
                 self._no_bus.end()
                 return found
             except (OSError, EOFError, TimeoutError, AuthError, InvalidAddressError) as error:
-                starts = self._met or isinstance(error, _HUNG_UP)
+                starts = self._met or hung_up(error)
                 if not starts or not self._waits(self._no_bus):
                     raise CannotDo(
                         f"cannot connect to systemd's bus: {error}",
