@@ -118,6 +118,25 @@ def test_a_slow_reader_is_told_what_was_left_out(pipe: tuple[int, int]) -> None:
     assert text.endswith("last\n")
 
 
+def test_what_was_left_out_at_the_end_is_told_as_well(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    output = OutputWriter(writer)
+    for _ in range(BACKLOG_BYTES // 1000 + 1000):
+        output.write("x" * 999 + "\n")
+    text: list[bytes] = []
+    reading = threading.Thread(
+        target=lambda: text.extend(iter(lambda: os.read(reader, 1 << 16), b""))
+    )
+    reading.start()
+    output.close()
+    os.close(writer)
+    reading.join()
+    rows = b"".join(text).decode().splitlines()
+    told = [int(row.split()[4]) for row in rows if "output left out" in row]
+    assert "output left out" in rows[-1]
+    assert len(rows) - len(told) + sum(told) == BACKLOG_BYTES // 1000 + 1000
+
+
 def test_a_descriptor_that_must_not_block(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     os.set_blocking(writer, False)

@@ -70,10 +70,7 @@ class OutputWriter:
             if self._bytes + len(data) > BACKLOG_BYTES:
                 self._left_out += 1
                 return len(text)
-            if self._left_out:
-                note = self._left_out_text(self._left_out)
-                data = note.encode(self._encoding, "backslashreplace") + data
-                self._left_out = 0
+            data = self._note() + data
             waits = not self._queue
             self._queue.append(data)
             self._bytes += len(data)
@@ -83,6 +80,14 @@ class OutputWriter:
             os.eventfd_write(self._wake, 1)
         return len(text)
 
+    def _note(self) -> bytes:
+        """How many texts were left out since it was said last; nothing where none was."""
+        if not self._left_out:
+            return b""
+        note = self._left_out_text(self._left_out)
+        self._left_out = 0
+        return note.encode(self._encoding, "backslashreplace")
+
     def flush(self) -> None:
         """What is queued is written anyway."""
 
@@ -90,6 +95,9 @@ class OutputWriter:
         """Wait until everything is written, the output is lost or nobody takes any of it; then the
         descriptor is pointed at /dev/null."""
         with self._lock:
+            if note := self._note():
+                self._queue.append(note)
+                self._bytes += len(note)
             self._closing = True
         os.eventfd_write(self._wake, 1)
         progress, deadline = self._progress, time.monotonic() + self._drain_seconds
