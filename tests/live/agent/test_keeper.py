@@ -125,9 +125,8 @@ def test_a_container_is_in_its_group_everywhere_and_ends_as_a_whole(
     trees = bench.tree.layout.trees
     for tree in trees:
         assert str(pid) in tree.read(bench.path("u1"), "cgroup.procs").split()
-    members = bench.tree.members(bench.path("u1"))
-    assert len(members) == 4
-    assert bench.runtime.pid not in members
+    bench.until(lambda _: len(bench.tree.members(bench.path("u1"))) == 4)
+    assert bench.runtime.pid not in bench.tree.members(bench.path("u1"))
     os.kill(pid or 0, signal.SIGKILL)
     state = bench.until(lambda s: not s["u1"].running)["u1"]
     assert (state.exit_code, state.reason, state.oom_killed) == (137, "Error", False)
