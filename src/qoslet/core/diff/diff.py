@@ -17,8 +17,9 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting
 Direction = Literal["worse", "better", "same"]
 
 _WEIGHTS = ("cpu.shares", "cpu.weight", "cpu.idle")
-_NOTABLE = 0.01
-"""The part of a CPU share by which it must change to be more or less: weights are whole numbers."""
+_NOTABLE = 0.01 * (1 + 1e-9)
+"""The part of a CPU share by which it must change to be more or less: weights are whole numbers. A little more, so
+that exactly a hundredth is the same in whatever order the floats were multiplied."""
 
 
 class DiffValue(Struct, frozen=True):
