@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -31,15 +32,20 @@ def moved_processes(pids: Sequence[int]) -> FoundProcesses:
     tops = [pid for pid in pids if parents[pid] not in (None, *inside)]
     if not tops:
         return FoundProcesses()
-    main = tops[0]
-    own, host = _mounts(main), _mounts(1)
-    shim = parents[main]
-    foreign = tuple(pid for pid in tops[1:] if _is_foreign(pid, parents[pid], shim, own, host))
-    # where the first process of the machine may not be read, we count as one of the host
-    outside = (None, host or _mounts(os.getpid()))
-    pairs = dict.fromkeys((parents[pid], _mounts(pid)) for pid in tops if pid not in foreign)
-    away = (pid for pid, at in pairs if pid and at not in outside and _mounts(pid) == at)
+    main, host = tops[0], _host_mounts()
+    foreign: tuple[int, ...] = ()
+    if len(tops) > 1:
+        own, shim = _mounts(main), parents[main]
+        foreign = tuple(pid for pid in tops[1:] if _is_foreign(pid, parents[pid], shim, own, host))
+    pairs = ((pid, parents[pid]) for pid in tops if pid not in foreign)
+    away = dict.fromkeys(parent for pid, parent in pairs if parent and _is_away(parent, pid, host))
     return FoundProcesses(foreign, tuple(away))
+
+
+def _is_away(parent: int, pid: int, host: str | None) -> bool:
+    """Whether the parent of a container's process is of that container as well, and no shim."""
+    mounts = _mounts(parent)
+    return mounts not in (None, host) and mounts == _mounts(pid)
 
 
 def _is_foreign(
@@ -71,6 +77,12 @@ def _parent(pid: int) -> int | None:
             return int(file.read().rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return None
+
+
+@cache
+def _host_mounts() -> str | None:
+    """The mount namespace of the machine; where its first process may not be read, we count as in it."""
+    return _mounts(1) or _mounts(os.getpid())
 
 
 def _mounts(pid: int) -> str | None:
