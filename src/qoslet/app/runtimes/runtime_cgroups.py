@@ -24,7 +24,7 @@ def runtime_cgroups(tree: OwnedTree) -> list[str]:
     folder = folder_of(tree.place.root)
     records = records_below(f"{folder}/{KEEPER}", PodRecord)
     named = {path for record in records for path in record.cgroups.values()}
-    pods = {path for path in tree.ledger.cgroups if endpoint_of(folder) and is_pod(path)}
+    pods = set(filter(is_pod, tree.ledger.cgroups)) if endpoint_of(folder) else set()
     return made_by_runtimes(tree.driver.below(tree.place.root), tree.ledger.cgroups, named, pods)
 
 
