@@ -18,7 +18,7 @@ from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.verdicts.groups import is_container
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import PROTECTION
-from qoslet.core.cgroup.names import SLICE
+from qoslet.core.cgroup.names import pod_uid
 from qoslet.core.node.running_kubelet.work import KubeletWork
 
 _SUMS = (
@@ -50,7 +50,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     rows = (_with_age(one, work.older) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
-    ending = [one for one in report.findings if one.verdict == "orphan" and _pod_uid(one) in uids]
+    ending = [one for one in report.findings if one.verdict == "orphan" and pod_uid(one.path) in uids]
     changed = replace(work, has_changed=work.has_changed or bool(ending))
     findings = []
     for one in report.findings:
@@ -120,7 +120,7 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
     """The finding, pending where it is of a pod that lacks its sandbox or a container: a cgroup that
     is not there yet, or one that no status names yet, or controllers that systemd takes from a pod
     without containers."""
-    uid = _pod_uid(one)
+    uid = pod_uid(one.path)
     if ready is None or one.pod is None or not uid or uid in _plain(ready):
         return one
     if (one.verdict in ("missing", "foreign") and _is_whole(one)) or one.verdict == "controller":
@@ -138,7 +138,7 @@ def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
     known = _plain(older)
     plan = f"planned {one.expected}" if one.rule else "but nothing on this node sets it here"
     plain = f"{one.file} is {one.found}, {plan}"
-    if one.is_earlier and _pod_uid(one) not in known:
+    if one.is_earlier and pod_uid(one.path) not in known:
         return replace(one, verdict="drift", message=plain, is_earlier=False)
     doubt = one.doubt
     if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:
@@ -147,15 +147,6 @@ def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
         return one
     told = f"{plain}: left by {doubt.told}; restarting the pod sets it"
     return replace(one, verdict="stale", message=told)
-
-
-def _pod_uid(finding: Finding) -> str:
-    """The UID in the name of the pod's cgroup that a finding is about, or in; empty without one."""
-    for part in reversed(finding.path.split("/")):
-        before, word, after = part.removesuffix(SLICE).rpartition("pod")
-        if word and (not before or before.endswith("-")):
-            return after.replace("_", "-")
-    return ""
 
 
 def _plain(uids: frozenset[str]) -> set[str]:

@@ -130,6 +130,16 @@ def is_pod(path: str) -> bool:
     return leaf.startswith(POD_PREFIX) and len(leaf) > len(POD_PREFIX)
 
 
+def pod_uid(path: str) -> str:
+    """The UID in the name of the pod's cgroup that ``path`` is or is in, with ``-`` where systemd's driver
+    writes ``_``; empty without one."""
+    for part in reversed(path.split("/")):
+        before, word, after = part.removesuffix(SLICE).rpartition(POD_PREFIX)
+        if word and (not before or before.endswith("-")):
+            return after.replace("_", "-")
+    return ""
+
+
 def container_leaf(cri: str | None, id: str, slice_parent: bool) -> str:
     """The last path element of a container's cgroup, by the program that makes it.
 

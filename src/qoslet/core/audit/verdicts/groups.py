@@ -21,6 +21,7 @@ from qoslet.core.cgroup.names import (
     is_below,
     is_pod,
     parents,
+    pod_uid,
     to_cgroupfs,
 )
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -151,7 +152,7 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
         what = _count(inside.processes, "process", "processes")
         parent = matched.planned.get(path.rpartition("/")[0])
         inside_pod = parent is not None and parent.level == "pod"
-        uid = _uid(path)
+        uid = pod_uid(path)
         source: str | None
         fix = context.repair.remove(path, _unit(context, path)) if not inside.processes else None
         hint = "" if fix else _ending(context, path)
@@ -189,13 +190,6 @@ def surplus_findings(context: AuditContext, matched: MatchedGroups) -> Iterator[
             reset_by=reset,
             source=source,
         )
-
-
-def _uid(path: str) -> str:
-    leaf = path.rpartition("/")[2]
-    if leaf.endswith(SLICE):
-        return leaf.removesuffix(SLICE).rpartition("-pod")[2].replace("_", "-")
-    return leaf.removeprefix("pod")
 
 
 def _count(number: int, one: str, many: str) -> str:
