@@ -44,21 +44,21 @@ live: $(VENV)/dev.stamp ## The tests that write to this machine's kernel, each i
 can-write: $(VENV)/run.stamp
 	@$(BIN)/qoslet doctor >/dev/null
 
-test-vm: $(VENV)/run.stamp ## The live tests in real systems: Debian 12 (v1), 13 and sid (v2), under QEMU (root, once)
+test-vm: $(VENV)/dev.stamp ## The live tests in real systems: Debian 12 (v1), 13 and sid (v2), under QEMU (root, once)
 	@$(BIN)/python -m tests.vm test $(ARGS)
 
-test-vm-full: $(VENV)/run.stamp ## The same in every system of the matrix; writes docs/development/vm-table.md
+test-vm-full: $(VENV)/dev.stamp ## The same in every system of the matrix; writes docs/development/vm-table.md
 	@$(BIN)/python -m tests.vm full $(ARGS)
 
 # Handed over as it was typed: a $ in it is the shell's.
 vm-run: export override CMD := $(value CMD)
-vm-run: $(VENV)/run.stamp ## One command in such a system: make vm-run SYSTEM=sid CMD='qoslet doctor'
+vm-run: $(VENV)/dev.stamp ## One command in such a system: make vm-run SYSTEM=sid CMD='qoslet doctor'
 	@$(BIN)/python -m tests.vm run $(SYSTEM) "$$CMD"
 
-vm-shell: $(VENV)/run.stamp ## A root shell in such a system: make vm-shell SYSTEM=bookworm
+vm-shell: $(VENV)/dev.stamp ## A root shell in such a system: make vm-shell SYSTEM=bookworm
 	@$(BIN)/python -m tests.vm shell $(SYSTEM)
 
-zoo: $(VENV)/run.stamp ## Loads under the guard on Linux 6.12 and newest; writes docs/development/zoo-table.md (root)
+zoo: $(VENV)/dev.stamp ## Loads under the guard on Linux 6.12 and newest; writes docs/development/zoo-table.md (root)
 	@$(BIN)/python -m tests.vm zoo $(ARGS)
 
 test-web: $(VENV)/web.stamp ## The web page in a real Chromium (apt-get install chromium): errors, axe, keyboard, figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,13 @@ def test_live_tests_are_where_machines_and_guests_look_for_them() -> None:
     lines = (REPO / "Makefile").read_text().splitlines()
     (live,) = [line for line in lines if line.startswith("LIVE =")]
     assert all(suite in live for suite in SUITES)
+
+
+def test_what_boots_systems_installs_the_tools_that_this_needs():
+    """guest.py has assertions rewritten here by pytest, which the users' packages lack."""
+    rules = re.findall(
+        r"(?m)^([\w-]+):.*\$\(VENV\)/(\w+)\.stamp.*\n(?:\t.*\n)*?\t.*-m tests\.vm ",
+        (REPO / "Makefile").read_text(),
+    )
+    assert {name for name, _ in rules} == {"test-vm", "test-vm-full", "vm-run", "vm-shell", "zoo"}
+    assert {stamp for _, stamp in rules} == {"dev"}
