@@ -50,7 +50,9 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     rows = (_with_age(one, work.older) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
-    ending = [one for one in report.findings if one.verdict == "orphan" and pod_uid(one.path) in uids]
+    ending = [
+        one for one in report.findings if one.verdict == "orphan" and pod_uid(one.path) in uids
+    ]
     changed = replace(work, has_changed=work.has_changed or bool(ending))
     findings = []
     for one in report.findings:

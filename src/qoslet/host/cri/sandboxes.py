@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import time
 from collections.abc import Collection, Mapping
@@ -34,6 +33,7 @@ from qoslet.host.cri.shims import (
     ticks,
 )
 from qoslet.host.cri.validation import identifier
+from qoslet.host.linux.descriptors import ready
 
 SHIM_SECONDS = 5.0
 """How long a runtime's own process may take to end after its sandbox was removed."""
@@ -355,9 +355,9 @@ class Sandboxes:
         """Wait until the runtime's own processes of the pod have ended, for a while."""
         deadline = time.monotonic() + SHIM_SECONDS
         for pid, descriptor in list(self._monitors.items()):
-            while not _has_ended(descriptor) and time.monotonic() < deadline:
+            while not ready(descriptor) and time.monotonic() < deadline:
                 await asyncio.sleep(0.002)
-            if not _has_ended(descriptor):
+            if not ready(descriptor):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 self._around.note(f"process {pid} of the runtime outlived its pod; killing it")
             os.close(descriptor)
@@ -374,13 +374,6 @@ def pid_and_group(info: Mapping[str, str], below: str) -> tuple[int | None, str]
     """The main process of a container, and its group below the pod's."""
     pid = _pid(info)
     return pid, group_of(pid, below) if pid is not None else ""
-
-
-def _has_ended(descriptor: int) -> bool:
-    """Whether the process of a pidfd has."""
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def _pid(info: Mapping[str, str]) -> int | None:

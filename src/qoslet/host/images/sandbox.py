@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import signal
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import NoReturn
 from qoslet.core.workload.security.context import CAPABILITIES
 from qoslet.errors import system_reason
 from qoslet.host.linux.capabilities import bound_capabilities, prctl
+from qoslet.host.linux.descriptors import ready
 from qoslet.host.linux.mount_syscalls import clone, make_read_only, move, separate
 from qoslet.host.linux.procfs import text
 
@@ -67,8 +67,8 @@ def _watched(pid: int, report: int, size: int, seconds: float) -> tuple[str, int
     failure, output = "", b""
     pidfd = os.pidfd_open(pid)
     try:
-        while pidfd not in (ready := select.select([pidfd, report], [], [], _POLL_SECONDS)[0]):
-            if report in ready:
+        while pidfd not in (told := ready(pidfd, report, seconds=_POLL_SECONDS)):
+            if report in told:
                 output = (output + os.read(report, _MESSAGE_BYTES))[-_MESSAGE_BYTES:]
                 time.sleep(0.001)
             if time.monotonic() >= deadline:

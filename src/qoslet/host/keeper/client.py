@@ -43,8 +43,8 @@ from qoslet.host.keeper.protocol import (
     UpdatePod,
     Welcome,
     news,
-    ready,
 )
+from qoslet.host.linux.descriptors import ready
 from qoslet.host.state.folder import LOGS
 
 ANSWER_SECONDS = 10.0
@@ -171,7 +171,7 @@ class KeeperRuntime:
                     or "check what it does; if you kill it, another replaces it and containers keep running",
                 )
             if self._peer is not None:
-                ready(self._peer.socket, select.POLLIN, min(left, 0.1))
+                ready(self._peer.socket.fileno(), seconds=min(left, 0.1))
             else:
                 time.sleep(0.01)
             self._listen()
@@ -242,7 +242,7 @@ class KeeperRuntime:
         if self._peer is not None:
             deadline = time.monotonic() + max(seconds, 0.1)
             while self._peer.unsent and self._peer.open and time.monotonic() < deadline:
-                ready(self._peer.socket, select.POLLOUT, 0.05)
+                ready(self._peer.socket.fileno(), seconds=0.05, event=select.POLLOUT)
                 self._peer.flush()
             self._peer.close()
             self._peer = None

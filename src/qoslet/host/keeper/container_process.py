@@ -17,7 +17,7 @@ from qoslet.host.containers.records import MainProcess, same_process, start_time
 from qoslet.host.containers.spawn import NOT_EXECUTABLE, Spawned, StartFailed, begin
 from qoslet.host.keeper.container_cgroups import ContainerCgroups, end_group
 from qoslet.host.keeper.ending_scopes import PendingCgroup
-from qoslet.host.linux.descriptors import EXHAUSTED
+from qoslet.host.linux.descriptors import EXHAUSTED, ready
 from qoslet.host.linux.openat import give_up_kept
 from qoslet.host.linux.processes import limit as process_limit
 from qoslet.host.linux.processes.limit import NO_PROCESS
@@ -136,9 +136,7 @@ class ContainerProcess:
             return False
         if self.over or self.pidfd < 0:
             return True
-        ended = select.poll()
-        ended.register(self.pidfd, select.POLLIN)
-        return not ended.poll(0)
+        return not ready(self.pidfd)
 
     def born(self, birth: StartingProcess, start: int) -> None:
         """It was forked; ``start`` is its start time."""

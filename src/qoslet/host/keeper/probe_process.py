@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +26,7 @@ from qoslet.host.containers.records import parent_of
 from qoslet.host.containers.spawn import ForkedProcess, StartFailed, begin, default_signals, settle
 from qoslet.host.keeper.container_cgroups import ContainerCgroups
 from qoslet.host.keeper.pod import ProcessPod
+from qoslet.host.linux.descriptors import ready
 from qoslet.host.linux.mount_syscalls import library
 from qoslet.host.oci.bundle_folder import ContainerFiles
 
@@ -197,9 +197,7 @@ def _network_of(pod: ProcessPod, name: str) -> int | None:
     if one is None or one.main is None:
         raise ProcessLookupError(3, "the container has no process")
     space = os.open(f"/proc/{one.main}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    ended = select.poll()
-    ended.register(one.pidfd, select.POLLIN)
-    if ended.poll(0):
+    if ready(one.pidfd):
         os.close(space)
         raise ProcessLookupError(3, "the container has ended")
     return space

@@ -7,7 +7,6 @@ messages (``Hello``, ``Welcome``) stay as they are in all versions.
 
 from __future__ import annotations
 
-import select
 import socket
 import struct
 from collections.abc import Iterator
@@ -245,10 +244,3 @@ class Peer:
         """End the connection."""
         self.open = False
         self.socket.close()
-
-
-def ready(peer: socket.socket, event: int, seconds: float) -> None:
-    """Wait for a socket, whatever its number: select(2) knows none beyond 1023."""
-    poller = select.poll()
-    poller.register(peer, event)
-    poller.poll(round(seconds * 1000))

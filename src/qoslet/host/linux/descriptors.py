@@ -1,4 +1,4 @@
-"""How descriptors are closed, how many this process may have, and how many of them may be kept for speed.
+"""How descriptors are waited for and closed, how many this process may have, and how many of them may be kept for speed.
 
 Source: getrlimit(2) RLIMIT_NOFILE; the soft limit is usually 1024 because of select(2), the hard
 one is what the owner allows (systemd.exec(5) LimitNOFILE).
@@ -7,6 +7,7 @@ one is what the owner allows (systemd.exec(5) LimitNOFILE).
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EMFILE, ENFILE
@@ -55,6 +56,15 @@ def usual_limit() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, raised)
+
+
+def ready(*descriptors: int, seconds: float = 0.0, event: int = select.POLLIN) -> list[int]:
+    """Those of ``descriptors`` for which there is ``event`` within ``seconds``, or an error or a hang-up;
+    whatever their numbers, where select(2) knows none beyond 1023."""
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, event)
+    return [number for number, _ in poller.poll(round(seconds * 1000))]
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from qoslet.core.node.cluster.retries import FIRST_SECONDS
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods
+from qoslet.host.linux.descriptors import ready
 
 if TYPE_CHECKING:
     from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
@@ -58,7 +58,7 @@ class ApiReader:
         state = self._followed.state()
         until = time.monotonic() + (_FIRST_SECONDS if not known else 0.0)
         while state.pods is None and not state.fault and (left := until - time.monotonic()) > 0:
-            select.select([self._followed.descriptor], [], [], left)
+            ready(self._followed.descriptor, seconds=left)
             state = self._followed.state()
         if state.pods is None:
             raise CannotDo(state.fault or "the list of pods is on its way")
