@@ -17,6 +17,7 @@ def container(code: int | None = None, *, running: bool = False, **more: object)
 
 RUNS = container(running=True)
 WAITS = container()
+MADE = container(running=True, starting=True)
 DONE = container(0, reason="Completed")
 EXIT_3 = container(3, reason="Error")
 KILLED = container(137, reason="OOMKilled", restarts=4)
@@ -54,6 +55,8 @@ def row(
         (row("Terminating", EXIT_3), TIME, "running", ""),
         (row("Pending", DONE, WAITS), REQUESTED, "running", ""),
         (row("Pending", WAITS), REQUESTED, "running", ""),
+        (row("Pending", MADE), REQUESTED, "running", ""),
+        (row("Pending", MADE), TIME, "notStarted", "not started in time"),
         (row("Running", KILLED, policy="Always"), TIME, "running", ""),
         (row("Running", EXIT_3, policy="Always"), TIME, "failed", "container app exited with 3"),
         (row("Failed", EXIT_3), ENDED, "failed", "container app exited with 3"),

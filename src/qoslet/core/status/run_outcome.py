@@ -71,7 +71,9 @@ def pod_outcome(row: PodRow, cause: EndCause) -> PodOutcome:
     still starting counts once the time was over, and where something is in its way.
     """
     down = next((one for one in row.containers if _is_down(row, one)), None)
-    began = any(one.running or one.exit_code is not None for one in row.containers)
+    began = any(
+        (one.running and not one.starting) or one.exit_code is not None for one in row.containers
+    )
     why = row.message.removeprefix(f"{row.key}: ") or row.reason
     match row.phase:
         case "Succeeded" | "Terminating":
