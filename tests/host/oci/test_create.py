@@ -13,7 +13,12 @@ import pytest
 from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.host.oci import create
 from qoslet.host.oci.bundle_folder import ContainerFiles
-from qoslet.host.oci.create import CreateRequest, create_container, wait_for_create
+from qoslet.host.oci.create import (
+    CreateRequest,
+    create_container,
+    delete_container,
+    wait_for_create,
+)
 
 SLOW = """#!/bin/sh
 echo $$ > {folder}/began
@@ -72,3 +77,54 @@ def test_the_lock_is_held_until_the_runtime_is_done(
     assert os.waitpid(waiting, 0)[1] == 0
     assert not is_locked(place)
     os.close(nothing)
+
+
+DELETE = """#!/bin/sh
+case "$*" in *delete*) ;; *) exit 0 ;; esac
+{act}
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("exit 1", "runc delete: exit code 1"),
+        ("sleep 600", "runc delete: not done within 0 s"),
+        ("""echo '{"level":"error","msg":"busy"}' > "$4"; exit 1""", "runc delete: busy"),
+    ],
+)
+def test_what_a_runtime_that_deletes_nothing_said_last(
+    place: ContainerFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str, said: str
+) -> None:
+    """Each attempt is told in the same words: neither those of the last one nor of the start."""
+    monkeypatch.setattr(create, "FORGET_SECONDS", 0.3)
+    Path(place.engine.program).write_text(DELETE.format(act=act))
+    Path(place.state, place.id).mkdir(parents=True)
+    Path(place.bundle).mkdir(parents=True)
+    Path(place.log).write_text('{"level":"error","msg":"of the start"}')
+    for _ in range(3):
+        assert deleted(place) == create.NOT_BEGUN
+        assert Path(place.error).read_text() == said
+
+
+def test_who_holds_the_lock_of_a_container_that_is_deleted_is_asked_for(
+    place: ContainerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime may leave a process behind that has it."""
+    monkeypatch.setattr(create, "FORGET_SECONDS", 0.3)
+    held = create.take_lock(place)
+    assert deleted(place) == create.NOT_BEGUN
+    assert (
+        f"another process has held its lock for 0 s (fuser {place.lock})"
+        == Path(place.error).read_text()
+    )
+    os.close(held)
+    assert deleted(place) == 0
+
+
+def deleted(place: ContainerFiles) -> int:
+    """The exit code of a child that deletes the container."""
+    child = os.fork()
+    if child == 0:
+        delete_container(place)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -88,6 +88,20 @@ def test_what_fails_before_the_runtime_is_no_end_of_the_container(
     assert (failed.reason, failed.temporary) == (said, temporary)
 
 
+def test_a_runtime_that_logs_nothing_is_told_by_its_end(tmp_path: Path) -> None:
+    """As one that lacks a library: what it printed went where the container's output goes."""
+    place = place_in(tmp_path)
+    printed = "and logged no error; what it printed is in the container's log"
+    assert failure(place, rejoins=False, code=3).reason == f"runc exited with 3 {printed}"
+    killed = os.fork()
+    if killed == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    job = CreateJob(place, killed, lambda pid: True)
+    select.select([job.report], [], [], 60)
+    with pytest.raises(StartFailed, match=f"runc was killed by signal 9 {printed}"):
+        job.settle()
+
+
 def test_its_lock_is_held_before_its_maker_exists(tmp_path: Path) -> None:
     place = place_in(tmp_path)
     held = create.take_lock(place)

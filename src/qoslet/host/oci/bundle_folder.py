@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from errno import EBUSY, EINVAL, ENOENT
 from typing import Any
 
@@ -77,6 +78,13 @@ class ContainerFiles:
                 said = " ".join(str(row.get("msg")).split())
                 return f"{self._program()}: {said}" if said.startswith(_NAMELESS) else said
         return ""
+
+    def forget_errors(self) -> None:
+        """Forget what ``runtime_error`` tells: what it tells next is of the next attempt. Raises
+        OSError."""
+        for path in (self.error, self.log):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def noted(self) -> tuple[str, ...]:
         """What did not work without stopping the start."""

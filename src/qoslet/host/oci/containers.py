@@ -65,7 +65,7 @@ class CreateJob:
             return None
         os.close(self.report)
         if ended.si_code != os.CLD_EXITED or ended.si_status != 0:
-            raise self._failure(late, made=ended.si_status != create.NOT_BEGUN)
+            raise self._failure(late, ended.si_code, ended.si_status)
         pid = self._place.started()
         try:
             pidfd = os.pidfd_open(pid) if pid else -1
@@ -92,10 +92,11 @@ class CreateJob:
         said = self._place.runtime_error() or "its keeper was killed before it was started"
         return StartFailed(NOT_EXECUTABLE, said[:1000], temporary=True)
 
-    def _failure(self, late: bool, *, made: bool) -> StartFailed:
-        """Why it has failed; not ``made``: an image, a disk or a runtime is absent, which is this machine's
-        and as for a kubelet no end of the container. So is a runtime that hangs before it starts it."""
-        text = self._place.runtime_error() or "the runtime exited without an error message"
+    def _failure(self, late: bool, cause: int, status: int) -> StartFailed:
+        """Why it has failed, by ``waitid``'s code and status. ``NOT_BEGUN``: an image, a disk or a runtime is absent,
+        which is this machine's and as for a kubelet no end of the container. So is a runtime that hangs before it starts it."""
+        made = cause != os.CLD_EXITED or status != create.NOT_BEGUN
+        text = self._place.runtime_error() or _silent(self._place.engine.name, cause, status)
         if late:
             text = f"not created within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
@@ -103,6 +104,13 @@ class CreateJob:
         refused = any(word in said for word in _NO_PROCESS)
         hung = late and not self._place.started()
         return StartFailed(code, text[:1000], temporary=refused or not made or hung)
+
+
+def _silent(runtime: str, cause: int, status: int) -> str:
+    """How a runtime ended that logged no error. What it printed went where the container's output
+    goes."""
+    how = f"exited with {status}" if cause == os.CLD_EXITED else f"was killed by signal {status}"
+    return f"{runtime} {how} and logged no error; what it printed is in the container's log"
 
 
 def _is_child(pidfd: int) -> bool:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -46,6 +48,12 @@ NOT_BEGUN = 125
 """Exit code of a child that did not get as far as the runtime, for want of something on this machine."""
 REFUSED = 124
 """The same where the pod asks for what cannot be."""
+
+FORGET_SECONDS = 20.0
+"""How long a runtime may take to forget a container, and who still makes it to be done, before
+that is said and tried again."""
+
+_LOCK_WAIT = 0.05
 
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -135,13 +143,28 @@ def delete_container(place: ContainerFiles) -> NoReturn:
     try:
         _begin()
         if os.path.isdir(place.pod):
-            fcntl.flock(os.open(place.lock, _LOCK, 0o600), fcntl.LOCK_EX)
+            _lock_in_time(place)
         forget(place)
         os._exit(0)
     except (CreateRefused, OSError) as error:
         _leave(place, error)
     finally:
         os._exit(NOT_BEGUN)
+
+
+def _lock_in_time(place: ContainerFiles) -> None:
+    """Take the lock of a container. Raises ``CreateRefused`` where another keeps it, OSError."""
+    lock = os.open(place.lock, _LOCK, 0o600)
+    deadline = time.monotonic() + FORGET_SECONDS
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise CreateRefused(
+                    f"another process has held its lock for {FORGET_SECONDS:.0f} s (fuser {place.lock})"
+                ) from None
+        time.sleep(_LOCK_WAIT)
 
 
 def _begin() -> None:
@@ -163,13 +186,26 @@ def forget(place: ContainerFiles) -> None:
     """The runtime ends and forgets a container of before; its files go. Raises ``CreateRefused``,
     OSError."""
     if place.known:
+        place.forget_errors()
         words = place.command("delete", "--force", place.id)
-        pid = os.posix_spawn(words[0], words, _ENV, setsigdef=[signal.SIGTERM])
-        _, status = os.waitpid(pid, 0)
+        how = _end_of(os.posix_spawn(words[0], words, _ENV, setsigdef=[signal.SIGTERM]))
         if place.known:
-            said = place.runtime_error() or f"exit code {os.waitstatus_to_exitcode(status)}"
-            raise CreateRefused(f"{place.engine.name} delete: {said}")
+            raise CreateRefused(f"{place.engine.name} delete: {place.runtime_error() or how}")
     place.clear()
+
+
+def _end_of(pid: int) -> str:
+    """How a runtime ended; one that hangs is killed."""
+    with owned(os.pidfd_open(pid)) as watched:
+        ends = select.poll()
+        ends.register(watched, select.POLLIN)
+        in_time = ends.poll(FORGET_SECONDS * 1000)
+    if not in_time:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if not in_time:
+        return f"not done within {FORGET_SECONDS:.0f} s"
+    return f"exit code {os.waitstatus_to_exitcode(status)}"
 
 
 def _prepare(making: CreateRequest) -> None:
