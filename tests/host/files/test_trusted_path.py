@@ -48,6 +48,18 @@ def refusal(path: Path | str) -> BadInput:
     return raised.value
 
 
+def test_a_working_directory_that_is_gone_keeps_no_absolute_path_away(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert read(file) == POD
+    with pytest.raises(OSError, match="No such file"):
+        read("pod.yaml")
+
+
 @pytest.mark.parametrize(
     "way", ["a/b/pod.yaml", "link.yaml", "folder/pod.yaml", "a/../folder/../b/pod.yaml"]
 )

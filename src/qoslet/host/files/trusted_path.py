@@ -60,7 +60,9 @@ def _parts(path: str) -> list[str]:
 
 def _walk(path: str, owners: frozenset[int]) -> int:
     """An O_PATH descriptor of what ``path`` leads to, each component checked."""
-    names = deque(_parts(os.path.join(os.getcwd(), path)))
+    # the working directory may be gone, which matters to no absolute path
+    base = "" if os.path.isabs(path) else os.getcwd()
+    names = deque(_parts(os.path.join(base, path)))
     links, here = 0, "/"
     at = os.open("/", _COMPONENT)
     try:
