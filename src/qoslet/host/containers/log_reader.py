@@ -221,9 +221,10 @@ class LogRun:
 
 
 class _Following(Struct):
-    """A container that is followed: its run, the ``gaps`` that were told, and the line that is not over
-    by stream."""
+    """A container that is followed: its title, its run, the ``gaps`` that were told, and the line that
+    is not over by stream."""
 
+    title: str
     tail: Tail
     run: int
     gaps: int = 0
@@ -242,27 +243,28 @@ class LogFollower:
         present = {place.folder: place for place in log_locations(self._folder)}
         for folder in [*self._followed.keys() - present.keys()]:
             gone = self._followed.pop(folder)
-            yield from self._of(os.path.basename(folder), gone)
+            yield from self._of(gone)
             gone.tail.close()
         for folder, place in present.items():
             for run in place.runs():
                 one = self._followed.get(folder)
                 if one is None or run > one.run:
                     if one is not None:
-                        yield from self._of(f"{place.pod}/{place.container}", one)
+                        yield from self._of(one)
                         one.tail.close()
-                    one = self._followed[folder] = _Following(Tail(place.path(run)), run)
+                    title = f"{place.pod}/{place.container}"
+                    one = self._followed[folder] = _Following(title, Tail(place.path(run)), run)
                 if run == one.run:
-                    yield from self._of(f"{place.pod}/{place.container}", one)
+                    yield from self._of(one)
 
-    def _of(self, title: str, one: _Following) -> Iterator[tuple[str, str]]:
+    def _of(self, one: _Following) -> Iterator[tuple[str, str]]:
         """Whole lines of one container."""
         for entry in one.tail.more():
             text = one.parts.pop(entry.stream, b"") + entry.text
             if entry.partial:
                 one.parts[entry.stream] = text[-CHUNK:]
             else:
-                yield title, text.decode("utf-8", "replace")
+                yield one.title, text.decode("utf-8", "replace")
         if one.tail.gaps > one.gaps:
             one.gaps = one.tail.gaps
-            yield title, f"({MISSING})"
+            yield one.title, f"({MISSING})"
