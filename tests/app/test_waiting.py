@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from qoslet.app.waiting import say_waiting
+from qoslet.app.waiting import kubelet_waiting, say_waiting
 from qoslet.errors import CannotDo
 from qoslet.host.systemd.bus import Bus
 from tests.host.systemd.test_driver import Bench, bench
@@ -50,3 +50,12 @@ def test_an_answer_in_time_is_no_wait(bench: Bench) -> None:
     finally:
         bus.close()
     assert said == []
+
+
+def test_a_kubelet_that_is_waited_for_is_said_once() -> None:
+    said: list[str] = []
+    with kubelet_waiting(said.append, 0.0):
+        time.sleep(0.2)
+    with kubelet_waiting(said.append, 30.0):
+        pass
+    assert said == ["waiting for the kubelet and its runtime to answer"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -163,13 +164,15 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
     from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
     from qoslet.app.node.untold_release import other_releases
+    from qoslet.app.waiting import kubelet_waiting
 
     if getattr(args, "bundle", None) is not None:
         hint = "leave one of them out"
         raise BadInput("--bundle describes another machine", where="--live", hint=hint)
     if (root := getattr(args, "agent", None)) is not None:
         return _of_agent(args, root, again)
-    found = getattr(args, "found", None) or find_node(kubelet_options(args))
+    with nullcontext() if again else kubelet_waiting():
+        found = getattr(args, "found", None) or find_node(kubelet_options(args))
     for line in () if again else found.lines():
         note(line)
     node, problems = load_node(args.node, flags_of(args), texts=found.texts())

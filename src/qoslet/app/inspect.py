@@ -33,10 +33,12 @@ def kubelet(machine: Machine, values: object) -> tuple[Machine, Sequence[DoctorF
     if not any(one.kind == "kubelet" for one in machine.programs):
         return machine, ()
     from qoslet.app.node.found_node import find_node, kubelet_options
+    from qoslet.app.waiting import kubelet_waiting
     from qoslet.core.node.doctor.finding import DoctorFinding
 
     try:
-        found = find_node(kubelet_options(values))
+        with kubelet_waiting():
+            found = find_node(kubelet_options(values))
     except QosletError as error:
         where = f"{error.where}: " if error.where else ""
         value = f"{where}{error.message}"

@@ -172,11 +172,13 @@ def _find_node(args: argparse.Namespace) -> None:
     """Find what runs here once for both sides. Raises BadInput, CannotDo."""
     from qoslet.app.node.found_node import find_node, kubelet_options
     from qoslet.app.own_tree import choose_source
+    from qoslet.app.waiting import kubelet_waiting
 
     args.filename, args.paths = [*args.filename, *args.paths], []
     choose_source(args)
     if args.agent is None:
-        args.found = find_node(kubelet_options(args))
+        with kubelet_waiting():
+            args.found = find_node(kubelet_options(args))
 
 
 def _read(

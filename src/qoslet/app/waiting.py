@@ -1,19 +1,22 @@
-"""Says that systemd is waited for, in the time before anything else can say so."""
+"""Says who is waited for, in the time before anything else can say so."""
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from qoslet.render.text.streams import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from qoslet.host.systemd.bus import Bus
 
 SECONDS = 1.0
 """How long systemd may take for an answer before it is said that it is waited for."""
+KUBELET_SECONDS = 2.0
+"""The same of a kubelet and its runtime, which are asked several questions."""
 
 
 def say_waiting(bus: Bus, say: Callable[[str], None] = note) -> None:
@@ -25,3 +28,19 @@ def say_waiting(bus: Bus, say: Callable[[str], None] = note) -> None:
             waits.pop()(f"waiting for systemd to answer ({bus.address})")
 
     bus.idle = idle
+
+
+@contextmanager
+def kubelet_waiting(
+    say: Callable[[str], None] = note, seconds: float = KUBELET_SECONDS
+) -> Iterator[None]:
+    """Tell once when what is done within takes longer than ``seconds``: it asks a kubelet."""
+    from threading import Timer
+
+    timer = Timer(seconds, say, ("waiting for the kubelet and its runtime to answer",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

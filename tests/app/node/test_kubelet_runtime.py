@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.errors import CannotDo
 from qoslet.host.cri.pb import cri_pb2 as pb
+from qoslet.host.kubelet import cri_containers
+from qoslet.host.kubelet.client import Patience
 from tests.host.cri.server import CriServer
 from tests.host.kubelet.fake_node import HEAD, METRICS, declare, kubelet_port, pods
 
@@ -264,3 +267,20 @@ def test_an_endpoint_that_is_no_socket_is_a_note(tmp_path: Path) -> None:
     declare(tmp_path, "--config=/k.yaml", files={"/k.yaml": text})
     found = find_node(KubeletOptions(root=str(tmp_path)))
     assert note(found, "kubelet runtime") == ("unknown", "tcp://127.0.0.1:1 is not a unix socket")
+
+
+def test_a_runtime_that_is_silent_costs_its_time_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit asks up to three times: 31 s went by while containerd was stopped."""
+    monkeypatch.setattr(cri_containers, "_PATIENCE", Patience(3.0))
+    took = []
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path := str(tmp_path / "silent.sock"))
+        silent.listen()
+        for _ in range(2):
+            begun = time.monotonic()
+            with pytest.raises(CannotDo, match="does not answer in time"):
+                cri_containers.look(f"unix://{path}")
+            took.append(time.monotonic() - begun)
+    assert took[1] < 2.5 < took[0]

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from qoslet.host.kubelet.answers import KubeletAnswer, take
-from qoslet.host.kubelet.client import AnswerLimits, Credentials, KubeletPort, NoAnswer, ask_kubelet
+from qoslet.host.kubelet.client import (
+    AnswerLimits,
+    Credentials,
+    KubeletPort,
+    NoAnswer,
+    Patience,
+    ask_kubelet,
+)
 from tests.host.kubelet.fake_node import CERTIFICATES, Reply, kubelet_port
 
 
@@ -181,3 +188,15 @@ def test_a_certificate_that_is_refused_may_have_expired() -> None:
     assert why is not None
     assert why.is_refused
     assert why.message == "the credentials are not valid or have expired"
+
+
+def test_who_did_not_answer_shortly_before_gets_one_second() -> None:
+    now = [100.0]
+    patience = Patience(6.0, lambda: now[0])
+    assert patience.seconds("a") == 6.0
+    patience.missed("a", 6.0)
+    assert (patience.seconds("a"), patience.seconds("b")) == (1.0, 6.0)
+    now[0] += 7.0
+    patience.missed("a", 1.0)
+    now[0] += 2.0
+    assert patience.seconds("a") == 6.0, "a short time that was missed prolongs nothing"

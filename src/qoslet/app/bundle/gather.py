@@ -15,6 +15,7 @@ from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import RELEASE, FoundNode, KubeletOptions, find_node
 from qoslet.app.node.untold_release import possible_releases
 from qoslet.app.own_tree import keeps_pods, own_containers
+from qoslet.app.waiting import kubelet_waiting
 from qoslet.core.api.manifest import Options
 from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
@@ -108,7 +109,8 @@ def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) ->
     if not meant and not asked.live:
         return None
     try:
-        return find_node(asked.kubelet)
+        with kubelet_waiting():
+            return find_node(asked.kubelet)
     except CannotDo as error:
         if not asked.live:
             missing[PODS] = f"the kubelet: {error.message}"

@@ -12,8 +12,10 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cri.calls import CallFailed, Calls, answered
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
+from qoslet.host.kubelet.client import Patience
 
-_SECONDS = 10.0
+SECONDS = 6.0
+_PATIENCE = Patience(SECONDS)
 _NAME, _UID = "io.kubernetes.container.name", "io.kubernetes.pod.uid"
 
 
@@ -21,12 +23,13 @@ def look(
     endpoint: str,
 ) -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
     """The runtime at ``endpoint`` (``unix://...``), the sandboxes and the containers of pods of
-    Kubernetes, newest first. Raises CannotDo."""
+    Kubernetes, newest first. It has ``SECONDS`` to answer, shortly after it had not only one. Raises CannotDo."""
+    seconds = _PATIENCE.seconds(endpoint)
 
     async def ask() -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
         calls = Calls(endpoint)
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(seconds):
                 facts = await facts_of(calls)
                 return facts, await _sandboxes(calls), await _containers(calls)
         finally:
@@ -35,6 +38,7 @@ def look(
     try:
         return answered(ask())
     except TimeoutError:
+        _PATIENCE.missed(endpoint, seconds)
         raise CannotDo("the container runtime does not answer in time", where=endpoint) from None
     except CallFailed as error:
         message = f"the container runtime does not answer: {error.message}"
