@@ -8,12 +8,14 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.api.manifest import Options
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
-from tests.core.audit.trees import look, plan_of, tree_of, units_of, written
+from qoslet.host.files.manifests import load_text
+from tests.core.audit.trees import SAMPLES, look, plan_of, tree_of, units_of, written
 from tests.core.audit.verdicts.setups import first, sole
 from tests.core.audit.verdicts.setups import folder as folder
 
@@ -197,6 +199,27 @@ def test_one_pod_tells_of_an_earlier_configuration_where_its_cgroups_agree(
     found = [one for one in look(plan, live).findings if one.file == "cpu.cfs_quota_us"]
     assert len(found) >= 1 + is_whole
     assert {one.verdict for one in found} == {verdict}
+
+
+@pytest.mark.parametrize(("hierarchy", "file"), [("v1", "cpu.cfs_quota_us"), ("v2", "cpu.max")])
+def test_of_two_configurations_the_one_that_nothing_contradicts_is_named(
+    folder: str, hierarchy: str, file: str
+) -> None:
+    # of a kubelet 1.36.2 whose static CPU manager had given a pod a CPU of its own, but others none
+    text = (SAMPLES / "kubelet-pods.json").read_bytes()
+    text = text.replace(b'"250m"', b'"1"').replace(b'"300m"', b'"1"')
+    pods = load_text(text, Options(), name="pods").pods
+    now = planned(pods, plan_of(folder, hierarchy).node)
+    then = {one.name: one.applied for one in under(now, {"cpu_manager_policy": "static"}).cgroups}
+    live = tree_of(now)
+    for one in now.cgroups:
+        was = then[one.name].get(file, "-1")
+        if one.pod is not None and one.applied.get(file, "-1") != was:
+            live = written(live, one.path or "", file, was)
+    found = [one for one in look(now, live).findings if one.file == file]
+    assert len(found) == 3
+    assert {one.verdict for one in found} == {"stale"}
+    assert all("left by cpuManagerPolicy static" in one.message for one in found)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ class _Earlier(Struct, frozen=True):
     told: str
     places: frozenset[tuple[str, str]]
     doubt: Doubt | None
+    is_partial: bool = False
+    """Others have what is planned where it would have left another value: one without them tells more."""
 
 
 class EarlierConfiguration:
@@ -89,7 +91,8 @@ class EarlierConfiguration:
         if cgroup.pod is None or self._context.is_own:
             return
         if file not in self._known:
-            self._known[file] = tuple(self._explanations(file))
+            explanations = self._explanations(file)
+            self._known[file] = tuple(sorted(explanations, key=lambda one: one.is_partial))
         for one in self._known[file]:
             if (cgroup.path, file) in one.places:
                 yield one
@@ -110,7 +113,7 @@ class EarlierConfiguration:
             differing = frozenset(row.uid for row in every if row.is_earlier is None)
             doubt = None if found else Doubt(told, having, lacking, differing, other.is_default)
             places = ((row.path, file) for row in found or earlier for file in row.files)
-            yield _Earlier(told, frozenset(places), doubt)
+            yield _Earlier(told, frozenset(places), doubt, bool(lacking))
 
     def _differing(self, file: str) -> Iterator[Differing]:
         """What is planned in a file of pods and containers, where something else was found. On v1 quota
