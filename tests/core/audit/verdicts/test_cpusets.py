@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.api.pod import Pod, Resources
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.repairs import repairs
+from qoslet.core.node.topology import NumaNode
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
@@ -64,6 +65,20 @@ def test_a_set_that_cannot_be_written_is_left(folder: str) -> None:
     assert (found.verdict, found.expected, found.fix) == ("drift", "", None)
     assert "restart the pod" in found.hint
     assert [one.reason for one in repairs(plan, [found]).left] == [found.hint]
+
+
+def test_where_no_cgroup_above_has_a_set_all_of_the_machine_is_written(folder: str) -> None:
+    # beside a kubelet 1.36.2 with the static CPU manager, which leaves kubepods without a set
+    plan = plan_of(folder, "v2", "systemd")
+    nodes = tuple(NumaNode(cpus, 1 << 30, id) for id, cpus in enumerate(("0-1", "2-3")))
+    plan = replace(plan, node=replace(plan.node, host=replace(plan.node.host, numa=nodes)))
+    path = first(plan, "pod").path or ""
+    found = sole(
+        plan, written(tree_of(plan), path, "cpuset.mems", "1"), units=units_of(plan, tree_of(plan))
+    )
+    assert (found.verdict, found.expected, found.found) == ("drift", "0-1", "1")
+    assert (found.fix or "").endswith("AllowedMemoryNodes=0-1")
+    assert look(plan, written(tree_of(plan), path, "cpuset.mems", "0-1")).findings == ()
 
 
 def test_a_set_that_the_kernel_takes_away_is_cleared(folder: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.live import LiveCgroup
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
-from qoslet.core.cgroup.interface_files import cpu_numbers, released
+from qoslet.core.cgroup.interface_files import cpu_numbers, joined, released
 from qoslet.core.cgroup.names import parents
 from qoslet.core.node.host_facts import kernel_version
 from qoslet.core.node.node import Node
@@ -38,7 +38,7 @@ class Cpusets:
     def fresh(self, live: LiveCgroup, file: str) -> str | None:
         """What a file has where nobody sets it: for a set that is there, that of the nearest cgroup above
         which has one, as a new cgroup of v1 is given it. On v2 a cgroup without one has as many, but the
-        kernel takes no set away while processes run. None where it is not known."""
+        kernel takes no set away while processes run: all of the machine then. None where it is not known."""
         known = released(file, self._context.node.hierarchy)
         if file not in CPUSETS or not live.values.get(file):
             return known
@@ -46,9 +46,9 @@ class Cpusets:
             above = self._context.live.cgroups.get(path)
             if above is not None and above.values.get(file):
                 return above.values[file]
-        every = self._context.node.host.cpus
-        is_whole = file == "cpuset.cpus" and live.values[file] == every
-        return every if is_whole else known
+        every = _whole(self._context.node, file)
+        is_kept = live.values[file] == every or not can_be_cleared(self._context.node)
+        return every if every and is_kept else known
 
     def may_be_left(self, cgroup: Cgroup, live: LiveCgroup, file: str) -> bool:
         """Whether a policy of before may have given a container its set: it has as many CPUs as it asks
@@ -70,6 +70,11 @@ class Cpusets:
             if live.values[file] in ("", self.fresh(live, file)):
                 found.append(live.identity)
         return found
+
+
+def _whole(node: Node, file: str) -> str | None:
+    """All CPUs or memory nodes of a machine; None where they are not known."""
+    return node.host.cpus if file == "cpuset.cpus" else joined(one.id for one in node.host.numa)
 
 
 def _is_exclusive(cgroup: Cgroup, cpus: str) -> bool:
