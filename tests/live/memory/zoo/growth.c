@@ -182,19 +182,22 @@ static size_t available(void)
     return kib / 1024;
 }
 
-/* takes so many MiB a second until the machine has no more than `left`, and keeps what it took */
+/* takes so many MiB a second until the machine has no more than `left`, and gives back what others need of that */
 static void brim(size_t left, size_t rate)
 {
+    static char *taken[1 << 16];
     uint64_t begun = now();
     size_t done = 0;
     while (available() > left) {
-        touch(anonymous_pages(MIB, MAP_PRIVATE), MIB);
-        done++;
+        taken[done] = anonymous_pages(MIB, MAP_PRIVATE);
+        touch(taken[done++], MIB);
         while ((now() - begun) * rate < done * 1000000000ULL)
             nap(2);
     }
     for (;;) {
         step();
+        while (done && available() < left)
+            munmap(taken[--done], MIB);
         nap(200);
     }
 }
