@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from qoslet.core.memory.sample import MemorySample, NodeMemory
-from qoslet.core.pressure.fill_forecast import fill_forecast, filling_state, growing
+from qoslet.core.pressure.fill_forecast import (
+    FillForecast,
+    fill_forecast,
+    filling_state,
+    growing,
+)
 from qoslet.core.pressure.node_pressure import PRESSURE_THRESHOLDS
 
 MIB = 1 << 20
@@ -23,6 +28,15 @@ def node(available: Sequence[int], every: float = 0.25) -> list[NodeMemory]:
         NodeMemory(10.0 + number * every, TOTAL, one * MIB, one * MIB)
         for number, one in enumerate(available)
     ]
+
+
+def falling(rate: int, available: int = 80) -> FillForecast:
+    """So many MiB available, and so many a second less."""
+    found = fill_forecast(
+        node([available + rate, available + rate // 2, available], 0.5), 0, PRESSURE_THRESHOLDS
+    )
+    assert found is not None
+    return found
 
 
 def pod(path: str, held: Sequence[int], every: float = 0.5) -> tuple[MemorySample, ...]:
@@ -121,17 +135,41 @@ def test_only_pods_that_grow_fill_a_node() -> None:
         "/shrinks": pod("/shrinks", [300, 200, 100]),
         "/new": pod("/new", [400]),
     }
-    rate = 150.0 * MIB
-    assert growing(histories, rate) == {"/hog", "/also"}
+    forecast = falling(150)
+    assert growing(histories, forecast) == {"/hog", "/also"}
     again = replace(histories["/hog"][-1], identity=2)
-    assert growing({"/hog": (*histories["/hog"][:-1], again)}, rate) == frozenset(), "made anew"
-    assert growing({}, rate) == frozenset()
+    assert growing({"/hog": (*histories["/hog"][:-1], again)}, forecast) == frozenset(), "made anew"
+    assert growing({}, forecast) == frozenset()
 
 
 def test_a_pod_that_happens_to_grow_while_others_fill_the_node_does_not() -> None:
     histories = {"/quiet": pod("/quiet", [100, 110, 120]), "/other": pod("/other", [60, 66, 72])}
-    assert growing(histories, 130.0 * MIB) == frozenset()
-    assert growing(histories, 40.0 * MIB) == {"/quiet", "/other"}
+    assert growing(histories, falling(130)) == frozenset()
+    assert growing(histories, falling(40)) == {"/quiet", "/other"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "available", "fills"),
+    [
+        (260, 160, False),
+        (320, 160, True),
+        # less than the threshold is available already
+        (232, 95, True),
+        (None, 160, True),
+    ],
+)
+def test_a_pod_that_its_limit_stops_in_time_fills_no_node(
+    limit: int | None, available: int, fills: bool
+) -> None:
+    *before, last = pod("/hog", [30, 130, 230])
+    hog = replace(last, max=None if limit is None else limit * MIB)
+    found = growing({"/hog": (*before, hog)}, falling(400, available))
+    assert found == (frozenset({"/hog"}) if fills else frozenset())
+    swapped = replace(hog, swap=100 * MIB, current=hog.current - 100 * MIB)
+    still = growing({"/hog": (*before, swapped)}, falling(400, available))
+    assert bool(still) == (fills or limit == 260), "what is in swap leaves room"
+    older = tuple(replace(one, at=one.at - 0.25) for one in (*before, hog))
+    assert bool(growing({"/hog": older}, falling(400, available))) == (fills and limit != 320)
 
 
 @given(st.lists(st.integers(0, 2000), min_size=3, max_size=8), st.sampled_from([0.1, 0.25, 0.5]))

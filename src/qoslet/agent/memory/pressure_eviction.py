@@ -274,8 +274,8 @@ class PressureEviction:
 
     def _growing(self, samples: Mapping[str, MemorySample]) -> frozenset[str]:
         """The cgroups of the pods that fill the node."""
-        rate = 0.0 if self._forecast is None else self._forecast.rate
-        return growing({one[-1].path: one for one in self._of_pods(samples)}, rate)
+        pods = {one[-1].path: one for one in self._of_pods(samples)}
+        return growing(pods, self._forecast) if self._forecast else frozenset()
 
     def _of_pods(self, samples: Mapping[str, MemorySample]) -> list[Sequence[MemorySample]]:
         """The histories of pods that were sampled lately."""

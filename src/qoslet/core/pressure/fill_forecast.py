@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import held_bytes, human_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.node_pressure import PressureState, PressureThresholds
@@ -27,9 +28,10 @@ GROWTH_DIVISOR = 8
 
 
 class FillForecast(Struct, frozen=True):
-    """What is available and what should be, the bytes a second by which the first falls, and the seconds until less
-    than the eviction threshold is available, and until nothing is left, in swap neither."""
+    """What is available and what should be ``at`` a time, the bytes a second by which the first falls, and the
+    seconds until less than the eviction threshold is available, and until nothing is left, in swap neither."""
 
+    at: float
     available: int
     wanted: int
     rate: float
@@ -70,7 +72,8 @@ def fill_forecast(
         return None
     wanted = max(thresholds.wanted_bytes(kept[0].total), thresholds.eviction_bytes)
     left = had + kept[0].swap_free
-    return FillForecast(had, wanted, rate, (had - thresholds.eviction_bytes) / rate, left / rate)
+    until = (had - thresholds.eviction_bytes) / rate
+    return FillForecast(kept[0].at, had, wanted, rate, until, left / rate)
 
 
 def filling_state(forecast: FillForecast) -> PressureState:
@@ -80,13 +83,25 @@ def filling_state(forecast: FillForecast) -> PressureState:
     return PressureState("", "filling", forecast.wanted - forecast.available, because)
 
 
-def growing(histories: Mapping[str, Sequence[MemorySample]], rate: float) -> frozenset[str]:
-    """The paths of the pods that fill a node from which so many bytes a second go, by their samples, oldest
-    first. None where most of that goes elsewhere: a pod that happens to grow then is innocent."""
+def growing(
+    histories: Mapping[str, Sequence[MemorySample]], forecast: FillForecast
+) -> frozenset[str]:
+    """The paths of the pods that fill the node, by their samples, oldest first. None where most of what goes
+    does not go to them: a pod that happens to grow then is innocent. Nor where their own limits stop them
+    while more than the threshold is available."""
     rates = {path: _growth(history) for path, history in histories.items()}
     least = max(rates.values(), default=0.0) / GROWTH_DIVISOR
     found = {path: each for path, each in rates.items() if each >= least > 0}
-    return frozenset(found if sum(found.values()) >= rate / 2 else ())
+    room = sum(_room(histories[path][-1], each, forecast.at) for path, each in found.items())
+    stop = room < forecast.rate * forecast.threshold_seconds
+    return frozenset(found if sum(found.values()) >= forecast.rate / 2 and not stop else ())
+
+
+def _room(sample: MemorySample, growth: float, at: float) -> float:
+    """Bytes of memory that its limit leaves a pod by then, its page cache being none of its own."""
+    limit = UNLIMITED if sample.max is None else sample.max
+    held = held_bytes(sample) - (sample.swap or 0) + growth * max(0.0, at - sample.at)
+    return max(0.0, limit - held)
 
 
 def _growth(samples: Sequence[MemorySample]) -> float:
