@@ -325,6 +325,18 @@ def test_nobody_is_ended_where_it_stops_in_time(left: int) -> None:
     assert bench.keeper.running == {"quiet", "hog", "b"}
 
 
+@pytest.mark.parametrize(("may_swap", "left"), [(0, {"quiet", "b"}), (700, {"quiet", "hog", "b"})])
+def test_swap_that_a_pod_may_not_use_is_no_room_for_it(may_swap: int, left: set[str]) -> None:
+    bench = prepared()
+    swap = {"swap_total": 900 * MIB, "swap_free": 800 * MIB}
+    bench.memory.machine = replace(bench.memory.machine, **swap)
+    for path in bench.groups("hog"):
+        is_pod = path.endswith("/podhog")
+        bench.memory.set(path, swap=0, swap_max=900 * MIB if is_pod else may_swap * MIB)
+    filling(bench, "hog", until=0)
+    assert bench.keeper.running == left
+
+
 def test_several_that_fill_it_are_ended_one_after_the_other() -> None:
     """What the first freed is used at once: the next one is not waited with."""
     bench = prepared()

@@ -94,17 +94,12 @@ def test_protected_page_cache_cannot_be_had() -> None:
     assert short.outruns(PRESSURE_THRESHOLDS)
 
 
-def test_what_swap_takes_is_no_end() -> None:
-    looks = [
-        replace(one, swap_total=900 * MIB, swap_free=800 * MIB) for one in node([145, 112, 80])
-    ]
-    forecast = fill_forecast(looks, 0, PRESSURE_THRESHOLDS)
-    assert forecast is not None
-    assert not forecast.outruns(PRESSURE_THRESHOLDS)
-    full = [replace(one, swap_free=MIB) for one in looks]
-    forecast = fill_forecast(full, 0, PRESSURE_THRESHOLDS)
+def test_what_may_go_to_swap_is_no_end() -> None:
+    forecast = fill_forecast(node([145, 112, 80]), 0, PRESSURE_THRESHOLDS)
     assert forecast is not None
     assert forecast.outruns(PRESSURE_THRESHOLDS)
+    assert forecast.with_swap(MIB).outruns(PRESSURE_THRESHOLDS)
+    assert not forecast.with_swap(800 * MIB).outruns(PRESSURE_THRESHOLDS)
 
 
 def test_it_is_sampled_closely_seconds_before() -> None:

@@ -9,12 +9,12 @@ from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.api.aggregate import requests
 from qoslet.core.api.memory_annotations import GuardMode
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import is_at_or_below, parents
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.memory.breakdown import held_bytes
 from qoslet.core.memory.effective_protection import EffectiveMemory, Protection
 from qoslet.core.memory.rows import TrackedCgroup
-from qoslet.core.memory.sample import MemorySample
+from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import number
 from qoslet.core.pressure.eviction_ranking import Candidate, charged_and_freed
 from qoslet.core.pressure.node_pressure import PressureState
@@ -92,6 +92,23 @@ def largest_since(
         same = [one for one in history if one.identity == last.identity and one.at >= since]
         found[last.path] = max(same, key=held_bytes, default=last)
     return found
+
+
+def swap_room(
+    pods: Collection[str],
+    known: Mapping[str, TrackedCgroup],
+    node: NodeMemory,
+    reader: MemoryReader,
+) -> int:
+    """How many bytes of the node's free swap the containers of pods may take, by the pods' cgroups. All where
+    the kernel does not tell."""
+    free = node.swap_free
+    rows = known.values() if free else ()
+    inside = [one.path for one in rows if one.level == "container"]
+    seen = [reader.sample(path) for path in inside if any(above in pods for above in parents(path))]
+    found = [one for one in seen if one is not None]
+    may = (free if one.swap_max is None else one.swap_max - (one.swap or 0) for one in found)
+    return min(free, sum(max(0, each) for each in may))
 
 
 def came_back(state: PressureState, held: int, reader: MemoryReader) -> bool:

@@ -18,6 +18,7 @@ from qoslet.agent.memory.eviction_candidates import (
     is_sampled,
     largest_since,
     nears_limit,
+    swap_room,
     untracked_protection,
 )
 from qoslet.agent.memory.evictor import Evictor
@@ -126,7 +127,8 @@ class PressureEviction:
             del self._since[path]
         self._rows = {path: row for path, row in self._rows.items() if path in self._since}
         for state in states:
-            lasted = now - self._since.setdefault(state.path, now - _span(state))
+            span = sum(stall.seconds for stall in state.rates)
+            lasted = now - self._since.setdefault(state.path, now - span)
             workers = self._context.workers.values()
             below = [one for one in workers if is_below_cgroup(one, state.path)]
             if not is_sampled(below, self._cgroups.groups, samples, lasted):
@@ -248,8 +250,11 @@ class PressureEviction:
         if state.kind == "short":
             return [state]
         forecast = self._forecast
-        if forecast and forecast.outruns(thresholds) and self._growing(samples):
-            return [filling_state(forecast)]
+        if forecast and forecast.outruns(thresholds) and (fill := self._growing(samples)):
+            groups, node = self._cgroups.groups, self._node_history[-1]
+            forecast = forecast.with_swap(swap_room(fill, groups, node, self._reader))
+            if forecast.outruns(thresholds):
+                return [filling_state(forecast)]
         wanted = self._context.memory_wanted
         if wanted:
             keys = [self._context.workers[uid].key for uid in wanted]
@@ -393,8 +398,3 @@ class PressureEviction:
         # what was killed before says nothing of the time after it
         self._limit_kills.clear()
         return True
-
-
-def _span(state: PressureState) -> float:
-    """Seconds that the evidence of a state covers."""
-    return sum(stall.seconds for stall in state.rates)

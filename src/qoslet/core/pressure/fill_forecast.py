@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.breakdown import held_bytes, human_bytes
@@ -29,7 +30,7 @@ GROWTH_DIVISOR = 8
 
 class FillForecast(Struct, frozen=True):
     """What is available and what should be ``at`` a time, the bytes a second by which the first falls, and the
-    seconds until less than the eviction threshold is available, and until nothing is left, in swap neither."""
+    seconds until less than the eviction threshold is available, and until nothing is left."""
 
     at: float
     available: int
@@ -42,6 +43,10 @@ class FillForecast(Struct, frozen=True):
     def near(self) -> bool:
         """Whether to sample closely."""
         return self.threshold_seconds <= CLOSE_SECONDS
+
+    def with_swap(self, room: int) -> FillForecast:
+        """The same where so many bytes may go to swap before."""
+        return replace(self, seconds=self.seconds + room / self.rate)
 
     def outruns(self, thresholds: PressureThresholds) -> bool:
         """Whether less than the threshold is available, and nothing before a verdict and an end; or less than
@@ -57,7 +62,7 @@ def fill_forecast(
 ) -> FillForecast | None:
     """The forecast by the last three samples that are far enough apart, oldest first: memory falls at the lower rate
     of both intervals, since what grew and stopped shows in one. ``protected`` bytes of page cache cannot be
-    had. None: it does not fall, or nobody knows."""
+    had. Swap is left to ``with_swap``. None: it does not fall, or nobody knows."""
     kept = list[NodeMemory]()
     for one in reversed(samples):
         if not kept or kept[-1].at - one.at >= APART_SECONDS:
@@ -71,9 +76,8 @@ def fill_forecast(
     if rate <= 0:
         return None
     wanted = max(thresholds.wanted_bytes(kept[0].total), thresholds.eviction_bytes)
-    left = had + kept[0].swap_free
     until = (had - thresholds.eviction_bytes) / rate
-    return FillForecast(kept[0].at, had, wanted, rate, until, left / rate)
+    return FillForecast(kept[0].at, had, wanted, rate, until, had / rate)
 
 
 def filling_state(forecast: FillForecast) -> PressureState:
