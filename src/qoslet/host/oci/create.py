@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import stat
 import time
@@ -38,7 +37,7 @@ from qoslet.host.containers.spawn import default_signals
 from qoslet.host.images.layout import NotFound, find
 from qoslet.host.images.store import Store, private
 from qoslet.host.images.users import user_of
-from qoslet.host.linux.descriptors import owned
+from qoslet.host.linux.descriptors import owned, ready
 from qoslet.host.linux.mount_syscalls import BIND, mount
 from qoslet.host.linux.procfs import text
 from qoslet.host.oci.bundle_folder import ContainerFiles
@@ -197,9 +196,7 @@ def forget(place: ContainerFiles) -> None:
 def _end_of(pid: int) -> str:
     """How a runtime ended; one that hangs is killed."""
     with owned(os.pidfd_open(pid)) as watched:
-        ends = select.poll()
-        ends.register(watched, select.POLLIN)
-        in_time = ends.poll(FORGET_SECONDS * 1000)
+        in_time = ready(watched, seconds=FORGET_SECONDS)
     if not in_time:
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
