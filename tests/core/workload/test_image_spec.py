@@ -102,6 +102,12 @@ def test_what_is_not_passed_on_is_named() -> None:
     assert "livenessProbe" not in row
 
 
+@pytest.mark.parametrize(("value", "named"), [("Default", False), ("Unmasked", True)])
+def test_the_usual_view_of_proc_is_what_a_runtime_gives(value: str, named: bool) -> None:
+    spec = read_({"image": "app", "securityContext": {"procMount": value}})
+    assert any("procMount" in row for row in rows(spec, "warning")) is named
+
+
 def test_a_command_may_be_the_images() -> None:
     document = document_of()
     del document["spec"]["containers"][0]["command"]

@@ -259,7 +259,16 @@ def test_every_field_without_effect_is_named_once() -> None:
     spec = read_(
         {
             "ports": [{"containerPort": 80}],
-            "resources": {"claims": [{"name": "gpu"}]},
+            "resources": {
+                "claims": [{"name": "gpu"}],
+                "limits": {
+                    "cpu": "1",
+                    "hugepages-2Mi": "4Mi",
+                    "ephemeral-storage": "1Gi",
+                    "a.b/gpu": "1",
+                },
+            },
+            "securityContext": {"capabilities": {"add": ["CAP_KILL", "ALL", "FLY"]}},
             "somethingNew": True,
         },
         volumes=[{"name": "v", "nfs": {"server": "s", "path": "/"}}],
@@ -270,12 +279,18 @@ def test_every_field_without_effect_is_named_once() -> None:
     for field in (
         "containers[0].ports",
         "containers[0].resources.claims",
+        "containers[0].resources.limits (ephemeral-storage)",
+        "containers[0].resources.limits (a.b/gpu)",
+        "containers[0].securityContext.capabilities (FLY)",
         "containers[0].somethingNew",
         "spec.volumes",
         "spec.securityContext.sysctls",
         "spec.futureField",
     ):
         assert said.count(field) == 1
+    assert "KILL" not in said
+    assert "(cpu)" not in said
+    assert "hugepages" not in said
     assert sum(row.severity == "info" for row in spec.problems) == 1
     assert "busybox" in next(row.message for row in spec.problems if row.severity == "info")
 

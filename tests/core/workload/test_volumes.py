@@ -211,6 +211,24 @@ def test_a_volume_that_nobody_can_make_and_a_container_mounts_is_refused_by_name
     assert f"v ({kind})" in said(allowed)
 
 
+@pytest.mark.parametrize(
+    ("volume", "asked", "refused"),
+    [
+        ({"hostPath": {"path": "/srv"}}, "Enabled", 1),
+        ({"hostPath": {"path": "/srv"}}, "IfPossible", 0),
+        ({"hostPath": {"path": "/srv"}}, "Disabled", 0),
+        ({"emptyDir": {}}, "Enabled", 0),
+    ],
+)
+def test_mounts_below_a_host_path_cannot_be_made_read_only(
+    volume: dict, asked: str, refused: int
+) -> None:
+    mount = {"name": "v", "mountPath": "/v", "readOnly": True, "recursiveReadOnly": asked}
+    spec = spec_of([{"name": "v", **volume}], [mount])
+    assert [row for row in errors(spec) if "below /v would stay writable" in row] == errors(spec)
+    assert len(errors(spec)) == refused
+
+
 def test_without_root_it_is_refused() -> None:
     powers = ProcessRights(uid=1000, gid=1000, root=False)
     mounts = [{"name": "cache", "mountPath": "/a"}]

@@ -45,6 +45,7 @@ from qoslet.core.workload.security.context import (
     confine,
     pod_refusals,
     unhandled,
+    unknown_additions,
 )
 from qoslet.core.workload.volumes import ContainerMounts, PodVolumes, mounts_of, volumes_of
 
@@ -226,11 +227,20 @@ class WorkloadReader:
             known |= _PROBES
         names = [name for name in raw if name not in known and raw[name]]
         names += [f"lifecycle.{name}" for name in lifecycle if name not in self.lifecycle_fields]
-        if mapping(raw.get("resources")).get("claims"):
+        resources = mapping(raw.get("resources"))
+        if resources.get("claims"):
             names.append("resources.claims")
+        limits = mapping(resources.get("limits"))
+        names += [f"resources.limits ({name})" for name in limits if not _is_written(name)]
         context = mapping(raw.get("securityContext"))
+        names += [f"securityContext.capabilities ({name})" for name in unknown_additions(context)]
         fields = [f"{shape.field}.{name}" for name in names]
         return fields + self.unread(context, f"{shape.field}.securityContext")
+
+
+def _is_written(resource: str) -> bool:
+    """Whether a limit of a resource is the kernel's to hold: disk space and devices are not."""
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
 def stop_signal_of(raw: Mapping[str, Any]) -> str:

@@ -214,6 +214,9 @@ def mounts_of(
             hint = "use another path"
             found.faults.append(FieldFault(f"{field}.{wrong.field}", str(wrong), hint))
             continue
+        if mount.kind == "host" and entry.get("recursiveReadOnly") == "Enabled":
+            message = f"what is mounted below {mount.path} would stay writable"
+            found.refusals.append(IsolationRefusal(f"{field}.recursiveReadOnly", message))
         taken.add(mount.path)
         found.volumes.add(name)
         found.mounts.append(mount)

@@ -75,7 +75,11 @@ class _ImageReader(WorkloadReader):
 
     def unread(self, context: Mapping[str, Any], where: str) -> list[str]:
         """Fields of a security context that are not passed on."""
-        return [f"{where}.{name}" for name in context if name not in _CONTEXT and context[name]]
+        return [
+            f"{where}.{name}"
+            for name, value in context.items()
+            if name not in _CONTEXT and value and (name, value) != ("procMount", "Default")
+        ]
 
     def completed(self, spec: PodSpec) -> PodSpec:
         """The pod with its sandbox."""

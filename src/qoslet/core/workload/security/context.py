@@ -212,6 +212,14 @@ def pod_refusals(document: Mapping[str, Any]) -> list[IsolationRefusal]:
     return refusals
 
 
+def unknown_additions(context: Mapping[str, Any]) -> list[str]:
+    """The capabilities that a container asks for and nobody knows."""
+    wanted = context.get("capabilities")
+    asked = wanted.get("add") if isinstance(wanted, Mapping) else None
+    names = map(_capability_name, asked if isinstance(asked, list) else ())
+    return [name for name in names if name != "ALL" and name not in CAPABILITIES]
+
+
 def unhandled(context: Mapping[str, Any], where: str) -> list[str]:
     """Fields of a security context that nothing here reads, such as ``sysctls``."""
     return [f"{where}.{name}" for name in context if name not in _HANDLED]
