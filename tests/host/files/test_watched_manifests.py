@@ -52,6 +52,27 @@ def test_files_come_change_and_go(opened: Opening, folder: Path) -> None:
     assert told(files) == {}
 
 
+def test_a_link_that_a_file_replaces_while_it_is_followed(
+    opened: Opening, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Source: readlink(2), EINVAL for what is no link any more; os.path.realpath passes it on."""
+    real = os.readlink
+    (folder / "..data").mkdir()
+    write(folder / "..data/a.yaml", "linked")
+
+    def readlink(path: str, *, dir_fd: int | None = None) -> str:
+        if str(path).endswith("a.yaml") and dir_fd is None:
+            write(folder / "a.yaml", "own")
+        return real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    files = opened(folder)
+    assert told(files) == {}
+    os.symlink("..data/a.yaml", folder / "a.yaml")
+    assert told(files) == {"a.yaml": "linked"}
+    assert told(files) == {"a.yaml": "own"}
+
+
 def test_a_half_written_file_is_waited_for(opened: Opening, folder: Path) -> None:
     files = opened(folder)
     files.changes()

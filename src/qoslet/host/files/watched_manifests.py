@@ -358,7 +358,7 @@ class ManifestFiles:
 
     def _follow(self, given: GivenPath, name: str, path: str) -> None:
         """Watch the directory that a link leads into."""
-        target = os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
+        target = _linked_directory(path)
         before = given.links.pop(name, "")
         if target:
             given.links[name] = target
@@ -371,6 +371,15 @@ class ManifestFiles:
                 del self._linked[before]
                 if all(before != one.directory for one in self._given):
                     self._watch.drop(before)
+
+
+def _linked_directory(path: str) -> str:
+    """The directory that a link leads into, empty for what is none. A link that a file replaces at
+    this moment is none any more, and its event is on the way."""
+    try:
+        return os.path.dirname(os.path.realpath(path)) if os.path.islink(path) else ""
+    except OSError:
+        return ""
 
 
 def _called(path: str) -> str:
