@@ -148,3 +148,63 @@ def test_a_limit_is_left_only_of_a_spec_that_was_changed(
     pod = next(one for one in pods if file not in {s.file for s in one.settings})
     value = "50000 100000" if file == "cpu.max" else "67108864"
     assert sole(plan, written(tree_of(plan), pod.path or "", file, value)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("generation", "status", "verdict"),
+    [
+        (2, {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}, "stale"),
+        (2, {"state": {"running": {}}, "restartCount": 3}, "stale"),
+        (2, {"state": {"running": {}}, "restartCount": 0}, "drift"),
+        (1, {"state": {"waiting": {}}, "restartCount": 3}, "drift"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("hierarchy", "file", "found"),
+    [
+        ("v1", "memory.limit_in_bytes", "20971520"),
+        ("v1", "cpu.cfs_quota_us", "10000"),
+        ("v2", "memory.max", "20971520"),
+        ("v2", "cpu.weight", "1"),
+    ],
+)
+def test_a_pod_whose_container_did_not_run_keeps_what_it_had(
+    folder: str,
+    hierarchy: str,
+    file: str,
+    found: str,
+    generation: int,
+    status: dict[str, object],
+    verdict: str,
+) -> None:
+    # of a kubelet 1.36.2: RunContainerError from then on, since no container may have more than its pod
+    resources = {"cpu": "200m", "memory": "40Mi"}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "loop", "uid": "0365" * 9, "generation": generation},
+        "spec": {
+            "containers": [
+                {
+                    "name": "a",
+                    "image": "i",
+                    "resources": {"requests": resources, "limits": resources},
+                }
+            ]
+        },
+        "status": {
+            "containerStatuses": [{"name": "a", "containerID": f"containerd://{'a' * 64}"} | status]
+        },
+    }
+    path = Path(folder) / "loop.json"
+    path.write_text(json.dumps(document))
+    plan = planned(manifests.load([str(path)], Options()).pods, plan_of(folder, hierarchy).node)
+    pod = next(one.path or "" for one in plan.cgroups if one.level == "pod")
+    (one,) = [
+        one
+        for one in look(plan, written(tree_of(plan), pod, file, found)).findings
+        if one.path == pod
+    ]
+    assert (one.verdict, one.severity, one.found) == (verdict, "warning", found)
+    assert ("cannot start" in one.message) == (verdict == "stale" and file != "cpu.weight")
+    assert f"{pod}/{file}" in (one.fix or "")

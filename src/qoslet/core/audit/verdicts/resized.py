@@ -22,6 +22,14 @@ _NOTHING = {
 """What a request of 0 is."""
 
 
+_OF_PODS = frozenset(
+    (
+        *("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes"),
+        *("cpu.weight", "cpu.max", "memory.max"),
+    )
+)
+"""What a resize writes to the cgroup of a pod."""
+
 LEFT_HIGH = "left by an in-place resize of pod-level resources, which sends it for their limit"
 
 
@@ -39,6 +47,19 @@ def left_by_resize(cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Nod
     if setting.file == "memory.high" and is_high_of_pod_resize(cgroup, live, node):
         return LEFT_HIGH
     return None
+
+
+def left_by_unsent_resize(cgroup: Cgroup, setting: Setting) -> str | None:
+    """What left a value of a pod that may have been resized while containers of it did not run: a kubelet
+    starts them with the new values then, and writes none to the pod. None: no such pod."""
+    pod = cgroup.pod
+    if cgroup.level != "pod" or pod is None or not pod.was_changed or setting.file not in _OF_PODS:
+        return None
+    if not any(one.runs is False or one.was_restarted for one in pod.containers):
+        return None
+    told = "left by an in-place resize, which a kubelet does not write to the pod where the container does not run"
+    is_weight = setting.file in ("cpu.shares", "cpu.weight")
+    return told if is_weight else f"{told}; above this limit it cannot start"
 
 
 def _weight_of_same_shares(setting: Setting, found: str) -> str | None:

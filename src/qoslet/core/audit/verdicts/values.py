@@ -20,7 +20,12 @@ from qoslet.core.audit.verdicts.left_behind import (
     left_behind,
     may_be_left,
 )
-from qoslet.core.audit.verdicts.resized import LEFT_HIGH, is_high_of_pod_resize, left_by_resize
+from qoslet.core.audit.verdicts.resized import (
+    LEFT_HIGH,
+    is_high_of_pod_resize,
+    left_by_resize,
+    left_by_unsent_resize,
+)
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding, doubled_by_kernel
 from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
 from qoslet.core.cgroup.accepts import same
@@ -148,6 +153,9 @@ class Values:
                 "stale",
                 f"{plain}: left by an in-place resize, which writes 0 (kubernetes PR 141991)",
             )
+        unsent = left_by_unsent_resize(cgroup, setting)
+        if unsent is not None:
+            return "stale", f"{plain}: {unsent}"
         curve = _other_curve(setting)
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
