@@ -143,6 +143,16 @@ def test_a_pod_that_happens_to_grow_while_others_fill_the_node_does_not() -> Non
     assert growing(histories, falling(40)) == {"/quiet", "/other"}
 
 
+def test_names_and_inodes_of_files_fill_no_node() -> None:
+    backup = tuple(
+        replace(one, stat={**one.stat, "slab_reclaimable": number * 60 * MIB})
+        for number, one in enumerate(pod("/backup", [80, 140, 200]))
+    )
+    assert growing({"/backup": backup}, falling(130)) == frozenset()
+    hog = pod("/hog", [100, 165, 230])
+    assert growing({"/backup": backup, "/hog": hog}, falling(130)) == {"/hog"}
+
+
 @pytest.mark.parametrize(
     ("limit", "available", "fills"),
     [

@@ -102,9 +102,9 @@ def growing(
 
 
 def _room(sample: MemorySample, growth: float, at: float) -> float:
-    """Bytes of memory that its limit leaves a pod by then, its page cache being none of its own."""
+    """Bytes of memory that its limit leaves a pod by then, its page cache and slab being none of its own."""
     limit = UNLIMITED if sample.max is None else sample.max
-    held = held_bytes(sample) - (sample.swap or 0) + growth * max(0.0, at - sample.at)
+    held = _taken(sample) - (sample.swap or 0) + growth * max(0.0, at - sample.at)
     return max(0.0, limit - held)
 
 
@@ -115,4 +115,9 @@ def _growth(samples: Sequence[MemorySample]) -> float:
     before, last = samples[-2], samples[-1]
     if before.identity != last.identity or last.at <= before.at:
         return 0.0
-    return (held_bytes(last) - held_bytes(before)) / (last.at - before.at)
+    return (_taken(last) - _taken(before)) / (last.at - before.at)
+
+
+def _taken(sample: MemorySample) -> int:
+    """Bytes that a pod takes from what is available, to which the kernel counts slab that it can reclaim."""
+    return held_bytes(sample) - sample.stat.get("slab_reclaimable", 0)
