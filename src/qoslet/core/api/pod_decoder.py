@@ -223,10 +223,7 @@ class PodReader:
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 known = ids.get(name), decoded.defaulted, running.get(name), shape.image
-                is_again = name in states.restarted
-                containers.append(
-                    Container(name, _role(role, shape), path, resources, *known, is_again)
-                )
+                containers.append(Container(name, _role(role, shape), path, resources, *known))
         return containers
 
     def _container_name(

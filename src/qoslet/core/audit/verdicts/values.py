@@ -153,12 +153,12 @@ class Values:
                 "stale",
                 f"{plain}: left by an in-place resize, which writes 0 (kubernetes PR 141991)",
             )
-        unsent = left_by_unsent_resize(cgroup, setting)
-        if unsent is not None:
-            return "stale", f"{plain}: {unsent}"
         curve = _other_curve(setting)
         if curve is not None and found == str(curve[1]):
             return "weights", f"{plain}: {found} is the {curve[0]} conversion of the CPU shares"
+        unsent = left_by_unsent_resize(cgroup, setting)
+        if unsent is not None:
+            return "stale", f"{plain}: {unsent}"
         return "drift", plain
 
     def _is_of_earlier(self, cgroup: Cgroup, setting: Setting, verdict: Verdict) -> bool:
