@@ -163,7 +163,9 @@ def test_a_pod_that_the_kernel_refuses_waits_and_the_others_run() -> None:
     row = bench.rows["a"]
     assert (row.phase, row.reason, row.retries) == ("Pending", "FailedToCreatePodContainer", 1)
     assert row.retry_in == 1.0
-    assert bench.turn(0.5).pods_synced == 0
+    waits = bench.turn(0.5)
+    assert waits.pods_synced == 0
+    assert waits.summary == "2 pods, 1 of 1 containers running; 1 pod to be retried"
     assert bench.turn(0.6).pods_synced == 1
     assert bench.keeper.running == {"a", "b"}
     assert (bench.rows["a"].reason, bench.rows["a"].retries) == ("", 0)

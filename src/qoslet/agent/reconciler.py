@@ -36,8 +36,8 @@ from qoslet.agent.state.ownership import ownership_of
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.resync_timer import ResyncTimer
-from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.problem import Problem, plural
+from qoslet.agent.state.sync_context import SyncContext, summary
+from qoslet.core.problem import Problem
 from qoslet.core.status.pod_events import unknown_pods
 from qoslet.core.status.snapshot import Snapshot
 from qoslet.core.workload.container_state import ContainerState
@@ -332,7 +332,10 @@ class Reconciler:
             notes=tuple(dict.fromkeys(log.notes)),
             events=tuple(log.events),
             containers=context.container_counts,
-            summary=summary(context, log.differences, done, failed, len(pending), len(waiting)),
+            summary=summary(
+                *(context, log.differences, done, failed, len(pending), len(waiting)),
+                steps_retried=self._node_cgroups.retried,
+            ),
         )
         log.notes, log.errors, log.events = [], [], []
         return turn
@@ -371,26 +374,3 @@ class Reconciler:
         """The same as far as metrics show it; reads only what cgroups use, and their memory."""
         assert self.last_result is not None
         return self._snapshots.take(self.last_result, self.memory.view(), metrics=True)
-
-
-def summary(
-    context: SyncContext, differences: int, done: int, failed: int, pending: int, waiting: int
-) -> str:
-    """The sync in one sentence."""
-    running, containers = context.container_counts
-    people = f"{plural(_pods(context), 'pod')}, {running} of {containers} containers running"
-    waits = [f"{plural(pending, 'write')} pending"] if pending else []
-    if waiting:
-        waits.append(f"{plural(waiting, 'limit')} above the plan until usage falls")
-    if failed:
-        return "; ".join([people, f"{plural(failed, 'step')} failed, {done} done", *waits])
-    if differences:
-        found = f"{plural(differences, 'difference')}, {plural(done, 'step')} done"
-        return "; ".join([people, found, *waits])
-    return "; ".join([people, *waits]) if waits else f"{people}; the tree is as planned"
-
-
-def _pods(context: SyncContext) -> int:
-    """The pods that are to run, with those kept while their manifest cannot be read."""
-    wanted = len(context.desired.pods) if context.desired is not None else 0
-    return wanted - len(context.rejected) + len(context.kept)

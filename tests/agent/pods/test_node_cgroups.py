@@ -81,6 +81,8 @@ def test_a_tier_that_cannot_be_made_holds_up_only_pods_of_its_own() -> None:
     bench.turn(1.0)
     assert bench.keeper.running == {"b"}
     assert bench.rows["a"].reason == "FailedToCreatePodContainer"
+    waits = bench.turn(0.2).summary
+    assert waits == "2 pods, 1 of 1 containers running; 1 step to be retried"
     bench.turn(1.1)
     bench.turn(1.1)
     assert bench.keeper.running == {"a", "b"}

@@ -53,6 +53,11 @@ class NodeCgroups:
         without a pod that comes or goes."""
         return self._context.plan.upper() is not self._written
 
+    @property
+    def retried(self) -> int:
+        """How many steps failed and wait for their next attempt."""
+        return len(self._retries)
+
     def sync(self, *, whole: bool = False) -> None:
         """Write the cgroups above the pods as planned. Without ``whole``, one that exists and whose
         plan is as it was last written is skipped. A step that fails is logged, and retried after a

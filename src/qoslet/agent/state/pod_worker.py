@@ -177,6 +177,11 @@ class PodWorker(Struct):
         """Whether it waits for its next attempt."""
         return self.retry_at is not None and now < self.retry_at
 
+    @property
+    def is_retried(self) -> bool:
+        """Whether what it is to have could not be made or written, and is tried again."""
+        return bool(self.retries) and self.phase in (WorkerPhase.PENDING, WorkerPhase.RUNNING)
+
     def update_status(self, wall: float) -> None:
         """Work out the reported phase."""
         phase = status_phase_of(self)

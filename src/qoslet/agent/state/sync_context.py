@@ -14,7 +14,7 @@ from qoslet.agent.state.input_problems import ManifestStatus
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.node.node import Node
-from qoslet.core.problem import Problem
+from qoslet.core.problem import Problem, plural
 from qoslet.core.reconcile.resize import encode_allocation
 from qoslet.core.reconcile.steps import Outcome
 from qoslet.core.status.pod_events import PodEvent, adopted_events, container_events, pod_events
@@ -48,7 +48,8 @@ class SyncContext:
     """One for each reconciler. ``workers`` are the pods by UID, ``work_queue`` the UIDs that this
     sync goes through, ``terminating`` those whose containers were asked to stop, ``rejected`` those
     that may not run here, ``kept`` those of an earlier agent whose manifest cannot be read.
-    ``container_counts`` are the containers that run, and all; ``memory_wanted`` the bytes by UID that the
+    ``container_counts`` are the containers that run, and all; ``retried`` the UIDs of pods that are
+    ``is_retried`` as reported last; ``memory_wanted`` the bytes by UID that the
     guard has not for stalled containers, because the node has not."""
 
     def __init__(
@@ -72,6 +73,7 @@ class SyncContext:
         self.rejected: set[str] = set()
         self.kept: set[str] = set()
         self.container_counts = (0, 0)
+        self.retried: set[str] = set()
         self.memory_wanted: Mapping[str, int] = {}
         self._runtime_pods: Mapping[str, RuntimePod] | None = None
         self.log = SyncLog()
@@ -238,6 +240,7 @@ class SyncContext:
 
     def report(self, worker: PodWorker) -> None:
         """Report what happened to a pod since the last time."""
+        (self.retried.add if worker.is_retried else self.retried.discard)(worker.uid)
         status = worker.pod_status()
         if status != worker.reported:
             self.log.events += pod_events(worker.key, worker.reported, status)
@@ -255,6 +258,7 @@ class SyncContext:
         self.log.events += pod_events(worker.key, worker.reported, None)
         self.set_container_states(worker, ())
         del self.workers[worker.uid]
+        self.retried.discard(worker.uid)
         self._free_name(worker)
         self._timers.pop(worker.uid, None)
         self.work_queue.discard(worker.uid)
@@ -301,3 +305,37 @@ class SyncContext:
                 # there is room for it since
                 self.start_pending(worker)
             self.work_queue.add(uid)
+
+
+def summary(
+    context: SyncContext,
+    differences: int,
+    done: int,
+    failed: int,
+    pending: int,
+    waiting: int,
+    *,
+    steps_retried: int = 0,
+) -> str:
+    """The sync in one sentence. ``steps_retried``: those above the pods that failed and wait."""
+    running, containers = context.container_counts
+    people = f"{plural(_pods(context), 'pod')}, {running} of {containers} containers running"
+    waits = [f"{plural(pending, 'write')} pending"] if pending else []
+    if waiting:
+        waits.append(f"{plural(waiting, 'limit')} above the plan until usage falls")
+    if steps_retried:
+        waits.append(f"{plural(steps_retried, 'step')} to be retried")
+    if context.retried:
+        waits.append(f"{plural(len(context.retried), 'pod')} to be retried")
+    if failed:
+        return "; ".join([people, f"{plural(failed, 'step')} failed, {done} done", *waits])
+    if differences:
+        found = f"{plural(differences, 'difference')}, {plural(done, 'step')} done"
+        return "; ".join([people, found, *waits])
+    return "; ".join([people, *waits]) if waits else f"{people}; the tree is as planned"
+
+
+def _pods(context: SyncContext) -> int:
+    """The pods that are to run, with those kept while their manifest cannot be read."""
+    wanted = len(context.desired.pods) if context.desired is not None else 0
+    return wanted - len(context.rejected) + len(context.kept)
