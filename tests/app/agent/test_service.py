@@ -187,6 +187,17 @@ def test_a_failure_that_repeats_itself_is_told_once() -> None:
     assert out.getvalue().count("does not exist") == 2
 
 
+def test_failures_that_are_retried_in_turn_are_told_once_each() -> None:
+    out = io.StringIO()
+    surface = service(out, "text", Notifier({}))
+    for cycle in range(2, 10):
+        surface.synced(turn(cycle, errors=("create a: frozen" if cycle % 2 else "set b: frozen",)))
+    assert [out.getvalue().count(one) for one in ("create a", "set b")] == [1, 1]
+    surface.synced(turn(10, done=1))
+    surface.synced(turn(11, errors=("create a: frozen",)))
+    assert out.getvalue().count("create a") == 2
+
+
 def test_the_log_for_a_journal() -> None:
     out = io.StringIO()
     service(out, "journal", Notifier({})).synced(turn(2, errors=("no",)))

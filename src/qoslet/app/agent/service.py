@@ -72,6 +72,10 @@ class Log:
         return f"{text}\n"
 
 
+TROUBLES = 200
+"""How many failures are known as told, until a step is done."""
+
+
 class Service:
     """The loop's surface where nobody watches. Entered, it is ready to be asked."""
 
@@ -91,7 +95,7 @@ class Service:
         self._problems = problems
         self._notes = notes
         self._noted: frozenset[str] = frozenset()
-        self._trouble: tuple[str, ...] = ()
+        self._trouble: frozenset[str] = frozenset()
         self._containers = (0, 0)
         self._last: tuple[Problem, ...] = ()
         self._told: frozenset[Problem] = frozenset()
@@ -125,10 +129,12 @@ class Service:
             if others:
                 self._log.line("info", turn.summary, **_counts(turn))
             return
-        trouble = (*turn.notes, *turn.errors)
-        if turn.errors and trouble == self._trouble and not turn.done:
+        trouble = frozenset((*turn.notes, *turn.errors))
+        if turn.errors and trouble <= self._trouble and not turn.done:
             return
-        self._trouble = trouble
+        # what fails with other back-offs fails in other syncs
+        kept = not turn.done and len(self._trouble) < TROUBLES
+        self._trouble = self._trouble | trouble if kept else trouble
         self._log.line("warning" if turn.failed else "info", turn.summary, **_counts(turn))
         events = {event.line for event in turn.events}
         for note in turn.notes:
