@@ -189,6 +189,8 @@ class Fake:
         unit = message.body[0]
         if unit not in self.units:
             return Message.new_error(message, f"{NAME}.NoSuchUnit", f"Unit {unit} not found.")
+        if fault == "job frozen":
+            return self.job(message, unit, fault)
         row = self.units.pop(unit)
         shutil.rmtree(self.folder / "cgroup" / row["path"].lstrip("/"), ignore_errors=True)
         if self.failed_below(row["path"]):
@@ -211,6 +213,9 @@ class Fake:
             if row["state"] in states and unit.endswith(pattern.removeprefix("*"))
         ]
         return Message.new_method_return(message, "a(ssssssouso)", [rows])
+
+    def on_ThawUnit(self, message: Message, _: str) -> Message:  # noqa: N802
+        return Message.new_method_return(message)
 
     def on_StartUnit(self, message: Message, fault: str) -> Message:  # noqa: N802
         unit = message.body[0]

@@ -367,3 +367,22 @@ def test_what_is_gone_already_is_removed(bench: Bench) -> None:
     good(driver.perform([Step("create", POD)]))
     tell(bench, "StopUnit", "ss", "q-pod1.slice", "replace")
     good(driver.perform([Step("remove", POD)]))
+
+
+def test_a_unit_that_somebody_froze_is_thawed_to_be_stopped(bench: Bench) -> None:
+    """Source: systemd 257: the stop job of a frozen unit ends as frozen, also where its cgroup was
+    thawed by way of cgroup.freeze."""
+    driver = bench.driver()
+    good(driver.perform([Step("create", ROOT), Step("create", POD)]))
+    bench.faults(StopUnit=["job frozen"])
+    good(driver.perform([Step("remove", POD)]))
+    assert not bench.there(POD)
+
+
+def test_a_slice_above_that_somebody_froze_is_named(bench: Bench) -> None:
+    driver = bench.driver()
+    good(driver.perform([Step("create", ROOT), Step("create", POD)]))
+    frozen = "org.freedesktop.systemd1.FrozenByParent"
+    bench.faults(StopUnit=["job frozen"], ThawUnit=[f"error {frozen} no"])
+    (outcome,) = driver.perform([Step("remove", POD)])
+    assert "a slice above it is frozen (no); systemctl thaw that slice" in str(outcome.error)

@@ -41,6 +41,11 @@ _MEANING: dict[str, tuple[int, str, str]] = {
         "the system is shutting down",
         "nothing is left to do",
     ),
+    f"{SYSTEMD}.FrozenByParent": (
+        errno.EBUSY,
+        "a slice above it is frozen",
+        "systemctl thaw that slice",
+    ),
     "org.freedesktop.DBus.Error.AccessDenied": (errno.EPERM, *_DENIED),
     "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired": (errno.EPERM, *_DENIED),
     "org.freedesktop.DBus.Error.InvalidArgs": (
@@ -66,6 +71,7 @@ _JOBS = {
     "timeout": "the job timed out",
     "dependency": "a unit that it needs failed",
     "skipped": "the job was skipped",
+    "frozen": "it or a slice above it is frozen (systemctl thaw it)",
 }
 
 
@@ -177,10 +183,14 @@ class Units:
         self._kept.discard(unit)
 
     async def stop(self, unit: str) -> None:
-        """Stop a unit, and forget that it failed; one that is not there is stopped. Raises
-        ``CgroupError``."""
+        """Stop a unit, and forget that it failed; one that is not there is stopped. One that was frozen
+        (``systemctl freeze``, which no write to its cgroup undoes) is thawed. Raises ``CgroupError``."""
         try:
-            await self._job(unit, "stop the unit", "StopUnit", "ss", unit, "replace")
+            result = await self.bus.job("StopUnit", "ss", unit, "replace")
+            if result == "frozen":
+                await self.bus.call("ThawUnit", "s", unit)
+                result = await self.bus.job("StopUnit", "ss", unit, "replace")
+            _expect_done(unit, "stop the unit", result)
         except BusReply as error:
             if error.name != _ABSENT:
                 raise refusal(unit, "stop the unit", error) from None
@@ -232,10 +242,14 @@ class Units:
 
     async def _job(self, unit: str, deed: str, member: str, signature: str, *body: object) -> None:
         """A job, done. Raises ``BusReply``; ``CgroupError`` where its result is another."""
-        result = await self.bus.job(member, signature, *body)
-        if result != "done":
-            raise CgroupError(
-                f"{unit}: systemd does not {deed}: the job is {result}, "
-                f"{_JOBS.get(result, 'the job failed')}; see journalctl -u {unit}",
-                errno.EAGAIN if result == "timeout" else 0,
-            )
+        _expect_done(unit, deed, await self.bus.job(member, signature, *body))
+
+
+def _expect_done(unit: str, deed: str, result: str) -> None:
+    """Raise ``CgroupError`` where the result of a job is another."""
+    if result != "done":
+        raise CgroupError(
+            f"{unit}: systemd does not {deed}: the job is {result}, "
+            f"{_JOBS.get(result, 'the job failed')}; see journalctl -u {unit}",
+            errno.EAGAIN if result == "timeout" else 0,
+        )
