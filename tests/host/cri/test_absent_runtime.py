@@ -133,3 +133,16 @@ def test_what_was_refused_long_ago_delays_no_later_attempt(hand: Hand) -> None:
     hand.runtime.stop("uid", 5.0)
     # eight times refused, it would be a minute
     hand.until(lambda: all(one.ended for one in hand.runtime.list_pods().values()), 30.0)
+
+
+def test_what_is_refused_at_each_attempt_is_noted_once(hand: Hand) -> None:
+    """containerd names the sandbox that it could not make, another one each time."""
+    hand.server.once["RunPodSandbox"] = [
+        No(grpc.StatusCode.UNKNOWN, f"open /run/{digit * 64}/log.json: no such file")
+        for digit in "abc"
+    ]
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    noted = [line for line in hand.runtime.notes if "FailedCreatePodSandBox" in line]
+    assert len(noted) == 1
+    assert "no such file" in noted[0]

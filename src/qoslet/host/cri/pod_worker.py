@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 
 from msgspec.structs import replace
 
@@ -29,6 +30,9 @@ from qoslet.host.cri.probing import CriProbes
 from qoslet.host.cri.resource_changes import resources_change
 from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
 from qoslet.host.cri.status_sync import StatusContext
+
+_ID = re.compile("[0-9a-f]{64}")
+"""Of a container or sandbox: each attempt has another."""
 
 
 class PodRun(ContainerStops):
@@ -199,8 +203,10 @@ class PodRun(ContainerStops):
         if life.phase == "ended":
             life = replace(life, reason=error.reason)
         pod.lives[name] = life
+        told = _ID.sub("", pod.words.get(name, ""))
         pod.words[name] = error.message
-        self._around.note(f"{pod.spec.key}/{name}: {error.reason}: {error.message}")
+        if told != _ID.sub("", error.message):
+            self._around.note(f"{pod.spec.key}/{name}: {error.reason}: {error.message}")
 
     async def _tend(self) -> None:
         """Learn what processes the sandbox and its containers have."""
