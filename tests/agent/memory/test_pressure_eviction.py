@@ -51,6 +51,16 @@ def test_pressure_that_goes_on_takes_one_at_a_time_and_spares_those_under_their_
     assert order[2][1] - order[1][1] >= 10.0
 
 
+def test_a_pod_whose_memory_is_names_of_files_frees_nothing_and_is_spared() -> None:
+    bench = Pressed()
+    bench.pod("hog", 900, priority=1000)
+    bench.pod("backup", 160, kernel=155, slab=155)
+    bench.time(3)
+    said = short(bench).time(2)
+    assert said[0].startswith("evicting d/hog: "), said
+    assert bench.keeper.running == {"backup"}
+
+
 def test_pressure_with_free_memory_ends_nobody() -> None:
     bench = usual(Pressed())
     bench.stall = 0.9

@@ -278,6 +278,10 @@ def test_what_the_memory_of_a_group_is_made_of() -> None:
     assert held_bytes(group) == 97 * MIB, "with what the kernel keeps for it"
     assert charged_and_freed(group, 0) == (97 * MIB, 97 * MIB), "no file survives it"
     assert charged_and_freed(group, 20 * MIB) == (97 * MIB, 77 * MIB)
+    names = replace(group, stat={**group.stat, "slab_reclaimable": 30 * MIB})
+    assert charged_and_freed(names, 0) == (97 * MIB, 67 * MIB), "names of files do"
+    held, freed = charged_and_freed(names, 0, in_vain=True)
+    assert held == freed >= 97 * MIB, "unless nobody can take them"
     assert charged_and_freed(group, 900 * MIB) == (97 * MIB, 67 * MIB)
     assert protected_cache(group, 80 * MIB) == 0
     assert protected_cache(group, 150 * MIB) == 60 * MIB

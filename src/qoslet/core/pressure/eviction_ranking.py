@@ -91,10 +91,14 @@ class Candidate(Struct, frozen=True):
 def charged_and_freed(
     sample: MemorySample, surviving: int, *, in_vain: bool = False
 ) -> tuple[int, int]:
-    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``. ``in_vain``: nobody can
-    take its page cache, which is its own then; what waits for a disk outlives it."""
-    pinned = max(0, page_cache_bytes(sample) - dirty_bytes(sample)) if in_vain else 0
-    return held_bytes(sample) + pinned, freed_bytes(sample, surviving) + pinned
+    """What a pod holds and what its end frees. ``surviving`` is as of ``freed_bytes``. Slab that the kernel can
+    reclaim outlives it, as files do, and is available already. ``in_vain``: nobody can take that or its page
+    cache, which are its own then; what waits for a disk outlives it."""
+    held, freed = held_bytes(sample), freed_bytes(sample, surviving)
+    if not in_vain:
+        return held, max(0, freed - sample.stat.get("slab_reclaimable", 0))
+    pinned = max(0, page_cache_bytes(sample) - dirty_bytes(sample))
+    return held + pinned, freed + pinned
 
 
 class EvictionReason(Enum):
