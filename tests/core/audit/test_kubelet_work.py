@@ -300,6 +300,24 @@ def test_two_pods_of_before_with_two_limits_have_one_of_somebody(tmp_path: Path)
     assert {one.found: one.verdict for one in found} == {"max": "stale", "333": "drift"}
 
 
+@pytest.mark.parametrize(("number", "verdict"), [(-1, "stale"), (2, "drift"), (0, "drift")])
+def test_the_newest_pod_of_before_tells_of_the_last_of_two_configurations(
+    tmp_path: Path, number: int, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2: podPidsLimit 200, one pod created under 250, then 300
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    pods = [one for one in plan.cgroups if one.level == "pod" and one.pod is not None]
+    live = tree_of(plan)
+    pods.sort(key=lambda one: live.cgroups[one.path or ""].identity)
+    for one in pods:
+        live = written(live, one.path or "", "pids.max", "200")
+    live = written(live, pods[number].path or "", "pids.max", "250")
+    older = frozenset(one.pod.uid for one in pods if one.pod is not None)
+    report = without_kubelet_work(look(plan, live), KubeletWork(older=older))
+    found = {one.found: one.verdict for one in report.findings if one.file == "pids.max"}
+    assert found["250"] == verdict
+
+
 @pytest.mark.parametrize(("factor", "verdict"), [(0.9, "stale"), (0.7, "drift")])
 def test_the_only_value_of_a_node_tells_of_a_default(
     tmp_path: Path, factor: float, verdict: str

@@ -53,13 +53,14 @@ class Doubt(Struct, frozen=True):
     """An earlier configuration of the kubelet, in ``told``, that explains a value of too few cgroups to be
     sure without the age of the kubelet. ``having`` are UIDs of the pods that have its values,
     ``lacking`` of those that have what is planned, ``differing`` of those with other values; ``is_default``: it is what kubelets have where nobody
-    sets the field."""
+    sets the field. ``follows``: at least three have other values, and all of them were created before, under a configuration that is sure."""
 
     told: str
     having: frozenset[str]
     lacking: frozenset[str]
     differing: frozenset[str]
     is_default: bool
+    follows: bool = False
 
 
 class Finding(Struct, frozen=True, kw_only=True):

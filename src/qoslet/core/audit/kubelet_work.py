@@ -145,7 +145,8 @@ def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
     doubt = one.doubt
     if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:
         return one
-    if not doubt.is_default and (not doubt.lacking or _plain(doubt.differing) & known):
+    is_odd = not doubt.lacking or _plain(doubt.differing) & known
+    if is_odd and not (doubt.is_default or doubt.follows):
         return one
     told = f"{plain}: left by {doubt.told}; restarting the pod sets it"
     return replace(one, verdict="stale", message=told)

@@ -98,6 +98,7 @@ class EarlierConfiguration:
                 yield one
 
     def _explanations(self, file: str) -> Iterator[_Earlier]:
+        explained = set[str]()
         for other in other_configurations(self._context.node, file, list(self._differing(file))):
             every = list(self._rows(other))
             rows = [one for one in every if one.is_earlier is not None]
@@ -110,10 +111,16 @@ class EarlierConfiguration:
             count = "the pod was" if len(having) == 1 else f"{len(having)} pods were"
             told = f"{other.told}, in force when {count} created"
             lacking = frozenset(row.uid for row in rows if not row.is_earlier)
-            differing = frozenset(row.uid for row in every if row.is_earlier is None)
-            doubt = None if found else Doubt(told, having, lacking, differing, other.is_default)
+            others = [row for row in every if row.is_earlier is None]
+            differing = frozenset(row.uid for row in others)
+            first = min(row.identity for row in found or earlier)
+            follows = len(differing) >= _LEAST_IN_A_ROW and differing <= explained
+            follows = follows and all(row.identity < first for row in others)
+            doubt = Doubt(told, having, lacking, differing, other.is_default, follows)
+            explained |= {row.uid for row in found}
             places = ((row.path, file) for row in found or earlier for file in row.files)
-            yield _Earlier(told, frozenset(places), doubt, bool(lacking))
+            is_sure = bool(found)
+            yield _Earlier(told, frozenset(places), None if is_sure else doubt, bool(lacking))
 
     def _differing(self, file: str) -> Iterator[Differing]:
         """What is planned in a file of pods and containers, where something else was found. On v1 quota
