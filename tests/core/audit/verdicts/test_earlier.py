@@ -9,8 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.core.api.manifest import Options
+from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.cgroup.interface_files import released
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
@@ -309,3 +311,32 @@ def test_protection_that_no_policy_gives_is_drift(folder: str, more: int, verdic
     live = written(live, path, setting.file, str(int(setting.applied) + more))
     found = next(one for one in look(now, live).findings if one.file == setting.file)
     assert (found.verdict, found.path) == (verdict, path)
+
+
+@pytest.mark.parametrize(
+    ("has", "older", "verdict"),
+    [
+        ("all", None, "stale"),
+        ("some", None, "drift"),
+        ("some", "some", "stale"),
+        ("some", "all", "drift"),
+    ],
+)
+def test_all_containers_of_before_tell_of_their_oom_kills_below_systemd(
+    folder: str, has: str, older: str | None, verdict: str
+) -> None:
+    # beside a kubelet 1.36.2 that was started again without singleProcessOOMKill; systemd writes 0 in some
+    plan = plan_of(folder, "v2", "systemd")
+    live, file = tree_of(plan), "memory.oom.group"
+    every = [one for one in plan.cgroups if one.applied.get(file) == "1" and one.pod is not None]
+    uids = {"all": frozenset(one.pod.uid for one in every if one.pod is not None)}
+    uids["some"] = frozenset(sorted(uids["all"])[:3])
+    for one in every:
+        if one.pod is not None and one.pod.uid in uids[has]:
+            live = written(live, one.path or "", file, "0")
+    work = KubeletWork(older=None if older is None else uids[older])
+    report = without_kubelet_work(look(plan, live), work)
+    found = [one for one in report.findings if one.file == file]
+    assert len(found) > 2
+    assert {one.verdict for one in found} == {verdict}
+    assert ("singleProcessOOMKill true" in found[0].message) == (verdict == "stale")

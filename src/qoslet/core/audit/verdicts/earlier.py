@@ -105,6 +105,9 @@ class EarlierConfiguration:
             earlier = [one for one in rows if one.is_earlier]
             is_sure = other.keeps_limits and _tells_period(rows)
             found = earlier if is_sure else _left_rows(every)
+            if other.is_for_all and len(earlier) < len(rows):
+                # with the age of the kubelet those of all older pods still tell
+                found, earlier = [], earlier if len(earlier) >= _LEAST_IN_A_ROW else []
             having = frozenset(row.uid for row in found or earlier)
             if not having:
                 continue

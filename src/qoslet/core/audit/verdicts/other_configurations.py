@@ -43,13 +43,15 @@ Differing = tuple[Setting, str]
 class OtherConfiguration(Struct, frozen=True):
     """A node whose kubelet has another configuration, in ``told``, and the ``files`` of pods and
     containers that it changes. ``keeps_limits``: it says the same with other numbers, as nobody would
-    by hand. ``is_default``: it is what kubelets have where nobody sets the field."""
+    by hand. ``is_default``: it is what kubelets have where nobody sets the field. ``is_for_all``: something else
+    leaves the same in some cgroups, so that it explains only what all of them have, or all of older pods."""
 
     told: str
     files: tuple[str, ...]
     node: Node
     keeps_limits: bool = False
     is_default: bool = False
+    is_for_all: bool = False
 
 
 def other_configurations(
@@ -81,11 +83,12 @@ def other_configurations(
     elif file == "memory.swap.max":
         for behavior in {"NoSwap", "LimitedSwap"} - {kubelet.swap_behavior or "NoSwap"}:
             yield _other(node, f"swapBehavior {behavior}", (file,), swap_behavior=behavior)
-    elif file == "memory.oom.group" and node.driver == "cgroupfs":
-        # systemd writes it with every property of a unit
+    elif file == "memory.oom.group":
         single = not kubelet.single_process_oom_kill
         told = f"singleProcessOOMKill {str(single).lower()}"
-        yield _other(node, told, (file,), single_process_oom_kill=single)
+        other = _other(node, told, (file,), single_process_oom_kill=single)
+        # systemd writes 0 with every property of a unit
+        yield replace(other, is_for_all=node.driver == "systemd")
     elif file in MEMORY_QOS:
         yield from _memory_qos(node, file, differing)
 
