@@ -305,13 +305,25 @@ def test_the_tree_of_the_other_driver_is_one_finding(folder: str, driver: str, o
     assert (found.verdict, found.severity, found.path) == ("driver", "error", other)
 
 
-def test_what_the_other_driver_left_empty_is_stale(folder: str) -> None:
-    plan = plan_of(folder, "v2", "systemd")
-    live = added(tree_of(plan), "/kubepods")
-    live = added(live, "/kubepods/burstable")
+@pytest.mark.parametrize(
+    ("driver", "version", "path", "line"),
+    [
+        ("systemd", 257, "/kubepods", "rmdir"),
+        ("cgroupfs", 257, "/kubepods.slice", "systemctl stop kubepods.slice"),
+        ("cgroupfs", None, "/kubepods.slice", "rmdir"),
+    ],
+)
+def test_what_the_other_driver_left_empty_is_stale(
+    folder: str, driver: str, version: int | None, path: str, line: str
+) -> None:
+    plan = plan_of(folder, "v2", driver)
+    host = replace(plan.node.host, systemd=version)
+    plan = replace(plan, node=replace(plan.node, host=host))
+    live = added(tree_of(plan), path)
+    live = added(live, f"{path}/burstable")
     found = sole(plan, live)
-    assert (found.verdict, found.path) == ("stale", "/kubepods")
-    assert "rmdir" in (found.fix or "")
+    assert (found.verdict, found.path) == ("stale", path)
+    assert line in (found.fix or "")
 
 
 @pytest.mark.parametrize(("hierarchy", "driver"), SETUPS)

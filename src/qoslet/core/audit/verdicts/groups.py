@@ -257,16 +257,19 @@ def driver_findings(context: AuditContext) -> Iterator[Finding]:
         message += f"; {context.root_path}, that of {context.node.driver}, does not exist"
     else:
         message += f"; the node uses {context.node.driver}"
+    unit = path.rpartition("/")[2] if other == "systemd" else None
+    # without a cgroup its slices stay active, and a kubelet that goes back does not get them
+    repair = replace(context.repair, systemd=context.node.host.systemd)
     advice = f"set cgroupDriver: {other} in what is audited, or drain the node and restart it"
     yield Finding(
         verdict=verdict,
         severity=SEVERITIES.get(verdict, "warning"),
         name=context.root,
         path=path,
-        unit=path.rpartition("/")[2] if other == "systemd" else None,
+        unit=unit,
         message=message,
         hint=advice if used else "",
-        fix=None if used else context.repair.remove(path),
+        fix=None if used else repair.remove(path, unit),
         reset_by="only a restart of the machine removes it",
     )
 
