@@ -123,6 +123,27 @@ def test_what_has_the_name_of_the_socket_gives_way(folder: Path, full: bool) -> 
     made.close()
 
 
+def test_where_no_inode_is_left_the_socket_of_a_dead_agent_gives_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Source: bind(2), ENOSPC on a tmpfs with as many files as it may have."""
+
+    class Full(socket.socket):
+        def bind(self, address: object) -> None:
+            if os.path.lexists(folder / AGENT_SOCKET):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            super().bind(address)  # type: ignore[arg-type]
+
+    dead = private(str(folder), pages())
+    dead.close()
+    assert is_there(str(folder))
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", Full)
+        again = private(str(folder), pages())
+    assert ask(str(folder), "/v1/pods") == b'{"items": []}'
+    again.close()
+
+
 def test_nobody_there(folder: Path) -> None:
     with pytest.raises(CannotDo, match="no agent is running"):
         ask(str(folder), "/v1/pods")

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from errno import ENOBUFS
+from errno import ENOBUFS, ENOSPC
 from typing import Any
 
 from msgspec import Struct
@@ -248,7 +248,14 @@ def _bind(listener: socket.socket, place: int, name: str) -> None:
     unlink(new, place)
     before = os.umask(0o177)
     try:
-        listener.bind(f"/proc/self/fd/{place}/{new}")
+        try:
+            listener.bind(f"/proc/self/fd/{place}/{new}")
+        except OSError as error:
+            if error.errno != ENOSPC:
+                raise
+            # the one that is to be replaced has the inode that is wanted
+            unlink(name, place)
+            listener.bind(f"/proc/self/fd/{place}/{new}")
     finally:
         os.umask(before)
     put_in_place(new, name, place)
