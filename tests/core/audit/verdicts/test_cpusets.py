@@ -81,6 +81,17 @@ def test_where_no_cgroup_above_has_a_set_all_of_the_machine_is_written(folder: s
     assert look(plan, written(tree_of(plan), path, "cpuset.mems", "0-1")).findings == ()
 
 
+def test_on_v1_a_set_below_one_that_was_not_read_may_be_its_administrators(folder: str) -> None:
+    plan = plan_of(folder, "v1")
+    nodes = tuple(NumaNode(cpus, 1 << 30, id) for id, cpus in enumerate(("0-1", "2-3")))
+    plan = replace(plan, node=replace(plan.node, host=replace(plan.node.host, numa=nodes)))
+    live = tree_of(plan)
+    for one in plan.cgroups:
+        if one.path:
+            live = written(live, one.path, "cpuset.mems", "0")
+    assert look(plan, live).findings == ()
+
+
 def test_a_set_that_the_kernel_takes_away_is_cleared(folder: str) -> None:
     plan = plan_of(folder, "v2")
     plan = replace(plan, node=replace(plan.node, host=replace(plan.node.host, kernel="7.0.1")))

@@ -47,8 +47,9 @@ class Cpusets:
             if above is not None and above.values.get(file):
                 return above.values[file]
         every = _whole(self._context.node, file)
-        is_kept = live.values[file] == every or not can_be_cleared(self._context.node)
-        return every if every and is_kept else known
+        # where v1 does not tell what is above, a set may be its administrator's
+        is_kept = known is not None and not can_be_cleared(self._context.node)
+        return every if every and (is_kept or live.values[file] == every) else known
 
     def may_be_left(self, cgroup: Cgroup, live: LiveCgroup, file: str) -> bool:
         """Whether a policy of before may have given a container its set: it has as many CPUs as it asks
