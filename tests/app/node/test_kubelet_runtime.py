@@ -17,7 +17,7 @@ from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
 from qoslet.errors import CannotDo
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.kubelet import cri_containers
-from qoslet.host.kubelet.client import Patience
+from qoslet.host.kubelet.client import AnswerTimes
 from tests.host.cri.server import CriServer
 from tests.host.kubelet.fake_node import HEAD, METRICS, declare, kubelet_port, pods
 
@@ -273,7 +273,7 @@ def test_a_runtime_that_is_silent_costs_its_time_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An audit asks up to three times: 31 s went by while containerd was stopped."""
-    monkeypatch.setattr(cri_containers, "_PATIENCE", Patience(3.0))
+    monkeypatch.setattr(cri_containers, "_TIMES", AnswerTimes(3.0))
     took = []
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(path := str(tmp_path / "silent.sock"))

@@ -12,10 +12,10 @@ import pytest
 from qoslet.host.kubelet.answers import KubeletAnswer, take
 from qoslet.host.kubelet.client import (
     AnswerLimits,
+    AnswerTimes,
     Credentials,
     KubeletPort,
     NoAnswer,
-    Patience,
     ask_kubelet,
 )
 from tests.host.kubelet.fake_node import CERTIFICATES, Reply, kubelet_port
@@ -192,11 +192,11 @@ def test_a_certificate_that_is_refused_may_have_expired() -> None:
 
 def test_who_did_not_answer_shortly_before_gets_one_second() -> None:
     now = [100.0]
-    patience = Patience(6.0, lambda: now[0])
-    assert patience.seconds("a") == 6.0
-    patience.missed("a", 6.0)
-    assert (patience.seconds("a"), patience.seconds("b")) == (1.0, 6.0)
+    waits = AnswerTimes(6.0, lambda: now[0])
+    assert waits.seconds("a") == 6.0
+    waits.missed("a", 6.0)
+    assert (waits.seconds("a"), waits.seconds("b")) == (1.0, 6.0)
     now[0] += 7.0
-    patience.missed("a", 1.0)
+    waits.missed("a", 1.0)
     now[0] += 2.0
-    assert patience.seconds("a") == 6.0, "a short time that was missed prolongs nothing"
+    assert waits.seconds("a") == 6.0, "a short time that was missed prolongs nothing"

@@ -40,7 +40,7 @@ class AnswerLimits(Struct, frozen=True):
 LIMITS = AnswerLimits()
 
 
-class Patience:
+class AnswerTimes:
     """How long to wait for an answer: ``usual`` seconds, but only one where there was none in that time
     shortly before, since an audit asks up to three times within seconds. ``clock`` tells seconds."""
 
@@ -61,7 +61,7 @@ class Patience:
             self._silent[where] = self._clock()
 
 
-_PATIENCE = Patience(_CONNECT_SECONDS)
+_TIMES = AnswerTimes(_CONNECT_SECONDS)
 
 
 class NoAnswer(QosletError):
@@ -108,7 +108,7 @@ def ask_kubelet(
 
     where = f"{port}{path}"
     until = time.monotonic() + limits.seconds
-    seconds = _PATIENCE.seconds(str(port))
+    seconds = _TIMES.seconds(str(port))
     headers = {"Accept": "application/json, text/plain", "Connection": "close"}
     try:
         if port.secure and credentials.token:
@@ -129,7 +129,7 @@ def ask_kubelet(
         raise NoAnswer("nothing listens there", where=where) from None
     except (OSError, HTTPException, ValueError) as error:
         if isinstance(error, TimeoutError) or time.monotonic() >= until:
-            _PATIENCE.missed(str(port), seconds)
+            _TIMES.missed(str(port), seconds)
             raise NoAnswer("does not answer in time", where=where) from None
         raise NoAnswer(shown(str(error) or type(error).__name__, 200), where=where) from None
 

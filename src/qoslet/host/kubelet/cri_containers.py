@@ -12,10 +12,10 @@ from qoslet.errors import CannotDo, QosletError
 from qoslet.host.cri.calls import CallFailed, Calls, answered
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.runtime_info import RuntimeFacts, facts_of
-from qoslet.host.kubelet.client import Patience
+from qoslet.host.kubelet.client import AnswerTimes
 
 SECONDS = 6.0
-_PATIENCE = Patience(SECONDS)
+_TIMES = AnswerTimes(SECONDS)
 _NAME, _UID = "io.kubernetes.container.name", "io.kubernetes.pod.uid"
 
 
@@ -24,7 +24,7 @@ def look(
 ) -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
     """The runtime at ``endpoint`` (``unix://...``), the sandboxes and the containers of pods of
     Kubernetes, newest first. It has ``SECONDS`` to answer, shortly after it had not only one. Raises CannotDo."""
-    seconds = _PATIENCE.seconds(endpoint)
+    seconds = _TIMES.seconds(endpoint)
 
     async def ask() -> tuple[RuntimeFacts, list[RuntimeSandbox], list[RuntimeContainer]]:
         calls = Calls(endpoint)
@@ -38,7 +38,7 @@ def look(
     try:
         return answered(ask())
     except TimeoutError:
-        _PATIENCE.missed(endpoint, seconds)
+        _TIMES.missed(endpoint, seconds)
         raise CannotDo("the container runtime does not answer in time", where=endpoint) from None
     except CallFailed as error:
         message = f"the container runtime does not answer: {error.message}"
