@@ -126,7 +126,7 @@ class Bench:
 
     def end(self) -> None:
         if self._thread is not None:
-            self.signals._note(15, None)
+            self.signals.hang_up()
             self._thread.join(10)
             assert not self._thread.is_alive()
             self._thread = None

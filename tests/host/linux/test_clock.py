@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -73,3 +74,24 @@ def test_a_change_is_told_from_a_signal() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         assert (stop.reload(), stop.is_asked) == (True, True)
         assert (stop.reload(), stop.is_asked) == (False, False)
+
+
+def test_a_signal_that_no_call_was_interrupted_by_ends_the_wait() -> None:
+    # as of one that comes between the last look at signals and poll(2): the kernel gives it to another thread
+    def ask() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        with Signals() as signals:
+            asking = threading.Thread(target=ask)
+            asking.start()
+            begun = time.monotonic()
+            assert not WakingClock(signals).sleep(20.0)
+            assert time.monotonic() - begun < 10
+            asking.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert signal.set_wakeup_fd(-1) == -1

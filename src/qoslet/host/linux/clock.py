@@ -29,6 +29,7 @@ class Signals:
         self._reload = False
         self._hangs_up = hangs_up
         self._before: list[tuple[int, object]] = []
+        self._woken = -1
         self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def __enter__(self) -> Signals:
@@ -37,9 +38,12 @@ class Signals:
             if number == signal.SIGHUP and self._hangs_up and ignored:
                 continue
             self._before.append((number, signal.signal(number, self._note)))
+        # a handler of Python's runs once the call has returned that a signal came just too early to interrupt
+        self._woken = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._woken)
         for number, handler in self._before:
             signal.signal(number, handler)  # type: ignore[arg-type]
         os.close(self.reader)
@@ -52,15 +56,11 @@ class Signals:
             self._gone = True
         else:
             self._reload = True
-        self._wake()
 
     def hang_up(self) -> None:
         """Ask to end because nobody watches any more, from any thread. However often, it counts
         once, and not beside a signal: shells and the kernel tell of one terminal several times."""
         self._gone = True
-        self._wake()
-
-    def _wake(self) -> None:
         with suppress(OSError):
             os.write(self._writer, b"!")
 
