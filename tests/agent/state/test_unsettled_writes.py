@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.ownership import Ownership
 from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.journal import Created, CreateIntent, JournalState, Set
 from qoslet.core.reconcile.steps import Outcome, Step
+from qoslet.sim.kernel import SimKernel
 from tests.agent.fixtures import node
+from tests.agent.test_one_shot import ROOT, Book, Driver
 from tests.agent.world import Agent, World, pod
+from tests.core.reconcile.trees import plan_of
 
 FILES = {"v1": ("cpu.shares", "999"), "v2": ("cpu.weight", "999")}
 
@@ -108,6 +113,34 @@ def test_what_a_cgroup_that_was_made_anew_begins_with_is_no_such_change() -> Non
     writes.begin([pids], journal)
     writes.settle([Outcome(pids)])
     assert len(writes.changed([row], journal, ["/p"])) == 1, "from then on it is"
+
+
+def test_what_a_runtime_makes_anew_for_a_container_begins_with_is_no_such_change() -> None:
+    """The scope of a container that starts again has systemd's number of tasks."""
+    kernel, book, group = SimKernel("v2"), Book(), f"{ROOT}/poda/c"
+    driver = Driver(kernel, book)
+    executor = CgroupExecutor(Ownership(ROOT), driver, kernel, lambda: 0.0, journal=book)
+    plan = plan_of("v2", {f"{ROOT}/poda": {}, group: {"pids.max": "max"}}, writer="runtime")
+
+    def turn() -> list[str]:
+        executor.notes.clear()
+        steps = executor.diff(plan.node, plan.cgroups[1:]).steps
+        assert [(one.path, one.file) for one in steps] == [(group, "pids.max")]
+        assert not executor.perform(steps).failed
+        return executor.notes
+
+    for path in (ROOT, f"{ROOT}/poda", group):
+        kernel.mkdir(path)
+    for path in ("/", ROOT, f"{ROOT}/poda"):
+        kernel.write(path, "cgroup.subtree_control", "+pids")
+    kernel.write(group, "pids.max", "2348")
+    assert turn() == []
+    kernel.rmdir(group)
+    kernel.mkdir(group)
+    kernel.write(group, "pids.max", "2348")
+    assert turn() == []
+    kernel.write(group, "pids.max", "2348")
+    assert len(turn()) == 1, "from then on it is"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "pending", "not reached"])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from qoslet.core.cgroup.features import KernelFeatures
 from qoslet.core.cgroup.interface_files import knob
 from qoslet.core.node.node import Hierarchy, HostFacts, Kubelet, Node
-from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan, Setting
+from qoslet.core.resources.cgroup_tree import Cgroup, Level, Plan, Setting, Writer
 from qoslet.core.versions import kubernetes
 
 MiB = 1 << 20
@@ -29,7 +29,9 @@ def node_of(hierarchy: Hierarchy) -> Node:
     )
 
 
-def plan_of(hierarchy: Hierarchy, groups: dict[str, dict[str, str]]) -> Plan:
+def plan_of(
+    hierarchy: Hierarchy, groups: dict[str, dict[str, str]], writer: Writer = "kubelet"
+) -> Plan:
     """A plan of paths with their files; parents first."""
     return Plan(
         node_of(hierarchy),
@@ -39,8 +41,7 @@ def plan_of(hierarchy: Hierarchy, groups: dict[str, dict[str, str]]) -> Plan:
                 path,
                 _level(path),
                 tuple(
-                    Setting(file, value, "cpu.shares", (), "kubelet")
-                    for file, value in files.items()
+                    Setting(file, value, "cpu.shares", (), writer) for file, value in files.items()
                 ),
                 path,
             )

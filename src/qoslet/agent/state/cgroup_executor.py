@@ -165,20 +165,20 @@ class CgroupExecutor:
             seen = self._observed.cgroups.get(path)
         else:
             seen = self.observer.read_cgroup(path)
+        change = self._changes.see(path, seen.identity if seen else None, self.is_owned)
+        if change:
+            self._unsettled.forget(path, self.journal.ledger)
         if by_runtime:
             return seen
-        change = self._changes.see(path, seen.identity if seen else None, self.is_owned)
         if change == "deleted":
             deleted = "cgroup was deleted by another process"
             what = "systemd ended the scope" if path.endswith(".scope") else deleted
             self.notes.append(f"{path}: {what}; recreating it")
-            self._unsettled.forget(path, self.journal.ledger)
         elif change == "recreated" and seen is not None:
             self.notes.append(
                 f"{path}: cgroup was recreated by another process; rewriting its values"
             )
             self._adopt_replaced(path, seen.identity)
-            self._unsettled.forget(path, self.journal.ledger)
         return seen
 
     def is_unchanged(self, path: str) -> bool:
