@@ -116,7 +116,8 @@ class Fake:
             return Message.new_method_return(message, "v", [Variant("s", known[name])])
         unit = bytes.fromhex(hexed(message.path or "")).decode()
         row = self.units.get(unit, {})
-        found = row.get("state", "inactive") if name == "ActiveState" else row.get("result", "")
+        states = {"ActiveState": ("state", "inactive"), "FreezerState": ("freezer", "running")}
+        found = row.get(*states.get(name, ("result", "")))
         return Message.new_method_return(message, "v", [Variant("s", found)])
 
     def on_GetJob(self, message: Message, _: str) -> Message:  # noqa: N802
@@ -213,6 +214,10 @@ class Fake:
             if row["state"] in states and unit.endswith(pattern.removeprefix("*"))
         ]
         return Message.new_method_return(message, "a(ssssssouso)", [rows])
+
+    def on_FreezeUnit(self, message: Message, _: str) -> Message:  # noqa: N802
+        self.units[message.body[0]]["freezer"] = "frozen"
+        return Message.new_method_return(message)
 
     def on_ThawUnit(self, message: Message, _: str) -> Message:  # noqa: N802
         return Message.new_method_return(message)

@@ -386,3 +386,7 @@ def test_a_slice_above_that_somebody_froze_is_named(bench: Bench) -> None:
     bench.faults(StopUnit=["job frozen"], ThawUnit=[f"error {frozen} no"])
     (outcome,) = driver.perform([Step("remove", POD)])
     assert "a slice above it is frozen (no); systemctl thaw that slice" in str(outcome.error)
+    tell(bench, "FreezeUnit", "s", "q.slice")
+    bench.faults(StopUnit=["job frozen"], ThawUnit=[f"error {frozen} no"])
+    (outcome,) = driver.perform([Step("remove", POD)])
+    assert "above it q.slice is frozen; systemctl thaw q.slice" in str(outcome.error)

@@ -343,7 +343,7 @@ class UnitDriver(Cgroupfs):
             if other.identity(path) is not None:
                 other.rmdir(path)
         if is_unit(path):
-            await self.units.stop(unit_of(path))
+            await self.units.stop(unit_of(path), parent(path).split("/")[1:])
             await self._wait_removed(path)
         self._remove(path)
         self._values.forget(path)

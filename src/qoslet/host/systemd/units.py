@@ -9,12 +9,14 @@ import asyncio
 import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from qoslet.core.cgroup.unit_properties import Signed
 from qoslet.host.cgroupfs.write_errors import CgroupError
 from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, BusReply, variants
 
 _EXISTS, _ABSENT = f"{SYSTEMD}.UnitExists", f"{SYSTEMD}.NoSuchUnit"
+_FROZEN_ABOVE = f"{SYSTEMD}.FrozenByParent"
 CONTROL = "/run/systemd/system.control"
 _DENIED = ("only root can create and change units", "run as root")
 
@@ -41,7 +43,7 @@ _MEANING: dict[str, tuple[int, str, str]] = {
         "the system is shutting down",
         "nothing is left to do",
     ),
-    f"{SYSTEMD}.FrozenByParent": (
+    _FROZEN_ABOVE: (
         errno.EBUSY,
         "a slice above it is frozen",
         "systemctl thaw that slice",
@@ -182,9 +184,10 @@ class Units:
             raise refusal(unit, "forget the unit's properties", error) from None
         self._kept.discard(unit)
 
-    async def stop(self, unit: str) -> None:
+    async def stop(self, unit: str, above: Sequence[str] = ()) -> None:
         """Stop a unit, and forget that it failed; one that is not there is stopped. One that was frozen
-        (``systemctl freeze``, which no write to its cgroup undoes) is thawed. Raises ``CgroupError``."""
+        (``systemctl freeze``, which no write to its cgroup undoes) is thawed; of the slices ``above`` those
+        that are frozen are named. Raises ``CgroupError``."""
         try:
             result = await self.bus.job("StopUnit", "ss", unit, "replace")
             if result == "frozen":
@@ -192,11 +195,27 @@ class Units:
                 result = await self.bus.job("StopUnit", "ss", unit, "replace")
             _expect_done(unit, "stop the unit", result)
         except BusReply as error:
+            if error.name == _FROZEN_ABOVE and (frozen := await self._frozen(above)):
+                raise CgroupError(
+                    f"{unit}: systemd does not stop the unit: above it {' and '.join(frozen)}"
+                    f" {'are' if frozen[1:] else 'is'} frozen; systemctl thaw {' '.join(frozen)}",
+                    errno.EBUSY,
+                ) from None
             if error.name != _ABSENT:
                 raise refusal(unit, "stop the unit", error) from None
         await self.revert(unit)
         if unit.endswith(".slice"):
             await self._forget_failed(unit.removesuffix(".slice"))
+
+    async def _frozen(self, units: Sequence[str]) -> list[str]:
+        """Those of the units that are frozen themselves."""
+        found = []
+        for unit in units:
+            with suppress(BusReply):
+                place = object_path(unit)
+                if await self.bus.get(place, f"{SYSTEMD}.Unit", "FreezerState") == "frozen":
+                    found.append(unit)
+        return found
 
     async def _forget_failed(self, stem: str) -> None:
         """Forget the scopes of a slice that systemd ended after an OOM kill: they would keep it loaded, and
