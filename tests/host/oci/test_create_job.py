@@ -11,7 +11,7 @@ import pytest
 
 from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.host.containers.spawn import StartFailed
-from qoslet.host.oci import create
+from qoslet.host.oci import containers, create
 from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.containers import CreateJob
 
@@ -128,3 +128,56 @@ def test_a_runtime_that_hangs_is_no_end_of_what_it_has_not_started(
     with pytest.raises(StartFailed, match="not created within") as failed:
         job.settle()
     assert failed.value.temporary is not started
+
+
+ROOTS = ("one.slice", "two.slice")
+
+
+def claimed(place: ContainerFiles) -> int:
+    """Claim a container as its keeper does; the lock is let go at once."""
+    os.close(held := containers.claim(place))
+    return held
+
+
+def scoped(folder: Path, systemd: int | None = 257) -> list[ContainerFiles]:
+    """The same container in two roots."""
+    engine = OciRuntime("runc", "/usr/bin/runc", str(folder / "storage"), systemd=systemd)
+    places = [ContainerFiles(str(folder / root), engine, "u", "app") for root in ROOTS]
+    for place in places:
+        Path(place.folder, "oci").mkdir(parents=True)
+    return places
+
+
+def test_a_scope_that_another_root_has_is_not_made(tmp_path: Path) -> None:
+    """Seen with runc 1.1 and 1.3: it stops the scope that it could not make."""
+    first, second = scoped(tmp_path)
+    claimed(first)
+    for _ in range(2):
+        with pytest.raises(StartFailed, match="the root /one has a container of the same") as no:
+            claimed(second)
+        assert no.value.temporary
+        assert not os.path.exists(second.lock), "the first root's restarts go on"
+    claimed(first)
+    os.unlink(first.lock)
+    claimed(second)
+
+
+def test_of_two_roots_that_begin_at_once_none_makes_the_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = scoped(tmp_path)
+    take = create.take_lock
+
+    def both(place: ContainerFiles) -> int:
+        os.close(take(first))
+        return take(place)
+
+    monkeypatch.setattr(create, "take_lock", both)
+    with pytest.raises(StartFailed, match=r"--cgroup-root /one\)"):
+        claimed(second)
+    assert not os.path.exists(second.lock)
+
+
+def test_cgroups_without_systemd_have_paths_of_their_own(tmp_path: Path) -> None:
+    for place in scoped(tmp_path, systemd=None):
+        claimed(place)

@@ -14,12 +14,12 @@ from errno import EBUSY, EINVAL, ENOENT
 from typing import Any
 
 from qoslet.core.api.ids import bundle_id
-from qoslet.core.cgroup.names import is_below
+from qoslet.core.cgroup.names import SLICE, from_systemd, is_below, to_cgroupfs
 from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.host.linux.mount_syscalls import DETACH, unmount
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.remove_tree import remove_tree
-from qoslet.host.state.folder import OCI
+from qoslet.host.state.folder import OCI, unescaped
 
 _LOG_BYTES = 64 * 1024
 _NAMELESS = "open executable"
@@ -32,6 +32,7 @@ class ContainerFiles:
     def __init__(self, folder: str, engine: OciRuntime, uid: str, name: str) -> None:
         base = f"{folder}/{OCI}"
         self.engine = engine
+        self.folder = folder
         self.id = bundle_id(uid, name)
         self.state = f"{base}/{engine.name}"
         self.pod = f"{base}/pods/{uid}"
@@ -54,6 +55,17 @@ class ContainerFiles:
     def part(self, number: int) -> str:
         """Where a place inside a volume is mounted, for one of the container's mounts."""
         return f"{self.bundle}/part-{number}"
+
+    def namesake(self) -> str | None:
+        """The other ``--cgroup-root`` whose container has the same scope: systemd knows units of all roots by their
+        names. A root has it from its first start until the pod is gone. None where there is none."""
+        if self.engine.systemd is None:
+            return None
+        roots, mine = os.path.split(self.folder)
+        lock = self.lock.removeprefix(self.folder)
+        others = [one for one in os.listdir(roots) if one != mine and one.endswith(SLICE)]
+        found = (one for one in sorted(others) if os.path.exists(f"{roots}/{one}{lock}"))
+        return next((to_cgroupfs(from_systemd(unescaped(one))) for one in found), None)
 
     @property
     def known(self) -> bool:

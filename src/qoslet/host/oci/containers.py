@@ -166,7 +166,7 @@ class OciContainers:
         kinds = () if box is None else shared(box)
         hostname = "" if box is None else box.hostname
         spaces = self._spaces.of(spec.uid, kinds, hostname, pids)
-        held = create.take_lock(place)
+        held = claim(place)
         try:
             making = create.CreateRequest(place, spec, launch, spaces, outputs, held)
             child = _fork(lambda: create.create_container(making))
@@ -219,6 +219,35 @@ class OciContainers:
     def close(self) -> None:
         """Let go of everything; what runs stays."""
         self._spaces.close()
+
+
+def claim(place: ContainerFiles) -> int:
+    """The lock of a container for the child that makes it, as ``create.take_lock``. A runtime that finds
+    its scope in another root ends what runs there. Raises ``StartFailed`` then, OSError, ValueError."""
+    new = not os.path.exists(place.lock)
+    _check_namesake(place)
+    held = create.take_lock(place)
+    try:
+        # one of two roots that came at once sees the other's lock
+        _check_namesake(place)
+    except BaseException:
+        if held >= 0:
+            os.close(held)
+        if new:
+            os.unlink(place.lock)
+        raise
+    return held
+
+
+def _check_namesake(place: ContainerFiles) -> None:
+    other = place.namesake()
+    if other is not None:
+        raise StartFailed(
+            NOT_EXECUTABLE,
+            f"the root {other} has a container of the same pod UID and name, and systemd one scope for"
+            f" both; end the pod there (qoslet release --cgroup-root {other}), or give this one another UID",
+            temporary=True,
+        )
 
 
 _CACHE = ".cache"
