@@ -104,10 +104,6 @@ def release_lines(
     """The undoing for people; ``ended``: pods were, before it."""
     lines = [_outcome(one) for one in outcomes] if verbose else []
     lines += [f"note: {text}" for text in what.notes]
-    lines += [
-        f"{'left' if row.before is not None else 'removed with its cgroup'}: {row.message}"
-        for row in what.left
-    ]
     if what.refusals:
         lines += _some([f"refused: {row.message}" for row in what.refusals], verbose)
         forced = all(row.kind == "written" for row in what.refusals)
@@ -115,6 +111,10 @@ def release_lines(
         count = plural(len(what.refusals), "reason")
         done = "the pods are stopped, the cgroups left" if ended else "nothing done"
         return [*lines, f"{title}: {done}, for {count}{hint}"]
+    lines += [
+        f"{'left' if row.before is not None else 'removed with its cgroup'}: {row.message}"
+        for row in what.left
+    ]
     lines += [f"failed: {one.step.describe()}: {one.error}" for one in outcomes if one.error]
     return [*lines, f"{title}: {_undone(what, outcomes)}"]
 
