@@ -108,6 +108,7 @@ def test_pods_that_an_agent_left_are_said(tmp_path: Path) -> None:
     state = tmp_path / "run" / "qoslet"
     (state / "empty" / "keeper").mkdir(parents=True)
     (state / "deep%2Fleft" / "cri" / "u").mkdir(parents=True)
+    (state / "one.slice%2Fone-a_b.slice" / "keeper" / "u").mkdir(parents=True)
     with listening(state / "kept"):
         (state / "kept" / "keeper" / "u").mkdir(parents=True)
         said = rows(machine(tmp_path, V2))
@@ -115,10 +116,10 @@ def test_pods_that_an_agent_left_are_said(tmp_path: Path) -> None:
     (left,) = said["qoslet pods"]
     assert (left.state, left.value) == (
         "missing",
-        "no agent has those of --cgroup-root /deep/left",
+        "no agent has those of --cgroup-root /deep/left, /one/a-b",
     )
     assert where_else(0, str(state)) == (
-        "pods without an agent have --cgroup-root /deep/left or /kept"
+        "pods without an agent have --cgroup-root /deep/left or /kept or /one/a-b"
     ), "the other agent has ended now"
 
 

@@ -201,6 +201,11 @@ def checked_root(root: str | None) -> str:
     return f"/{'/'.join(parts)}"
 
 
+def given_root(path: str) -> str:
+    """The ``--cgroup-root`` of a path that ``root_path`` has made."""
+    return to_cgroupfs(from_systemd(path)) if path.endswith(SLICE) else path
+
+
 def root_path(root: str, driver: DriverName) -> str:
     """The path that a driver has for ``--cgroup-root``: ``/a/b`` is ``/a.slice/a-b.slice`` with
     systemd. Raises ``BadInput`` for a name that it cannot have."""

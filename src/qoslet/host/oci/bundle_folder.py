@@ -14,7 +14,7 @@ from errno import EBUSY, EINVAL, ENOENT
 from typing import Any
 
 from qoslet.core.api.ids import bundle_id
-from qoslet.core.cgroup.names import SLICE, from_systemd, is_below, to_cgroupfs
+from qoslet.core.cgroup.names import SLICE, given_root, is_below
 from qoslet.core.workload.container_spec import OciRuntime
 from qoslet.host.linux.mount_syscalls import DETACH, unmount
 from qoslet.host.linux.mountinfo import mounts
@@ -65,7 +65,7 @@ class ContainerFiles:
         lock = self.lock.removeprefix(self.folder)
         others = [one for one in os.listdir(roots) if one != mine and one.endswith(SLICE)]
         found = (one for one in sorted(others) if os.path.exists(f"{roots}/{one}{lock}"))
-        return next((to_cgroupfs(from_systemd(unescaped(one))) for one in found), None)
+        return next((given_root(unescaped(one)) for one in found), None)
 
     @property
     def known(self) -> bool:

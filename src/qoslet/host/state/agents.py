@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
+from qoslet.core.cgroup.names import given_root
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.reconcile.journal import AGENT
 from qoslet.errors import CannotDo
@@ -99,7 +100,9 @@ def where_else(user: int, state: str = STATE) -> str:
         return ""
     said = []
     if roots := running_roots(own):
-        said.append(f"running agents have --cgroup-root {' or '.join(roots)}")
+        said.append(f"running agents have --cgroup-root {' or '.join(map(given_root, roots))}")
     if roots := left_roots(own):
-        said.append(f"pods without an agent have --cgroup-root {' or '.join(roots)}")
+        said.append(
+            f"pods without an agent have --cgroup-root {' or '.join(map(given_root, roots))}"
+        )
     return "; ".join(said)

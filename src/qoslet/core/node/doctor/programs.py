@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from qoslet.core.cgroup.names import given_root
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.machine import KUBELET_CONFIG, Machine, NodeProgram
@@ -40,7 +41,7 @@ def program_findings(
         yield DoctorFinding(
             "qoslet pods",
             "missing",
-            f"no agent has those of --cgroup-root {', '.join(machine.left_roots)}",
+            f"no agent has those of --cgroup-root {', '.join(map(given_root, machine.left_roots))}",
             "no agent follows their manifests or repairs their values",
             "qoslet run DIR --keep with that root, or end them with qoslet release",
         )
@@ -50,7 +51,7 @@ def _agents(roots: Sequence[str], silent: Sequence[str]) -> DoctorFinding:
     """Those that run pods themselves by the option that names them, those beside a kubelet by its
     cgroup."""
     beside = [root for root in roots if tree_owner(root) == KUBELET]
-    alone = ", ".join(root for root in roots if root not in beside)
+    alone = ", ".join(given_root(root) for root in roots if root not in beside)
     said = [f"--cgroup-root {alone}"] if alone else []
     if beside:
         said.append(f"beside a kubelet at {', '.join(beside)}")
