@@ -49,8 +49,10 @@ class Pressed(Bench):
 
     def pod(self, name: str, held: int, request: str = "", limit: str = "", **more: Any) -> None:
         """A pod that holds so many MiB beside ``cache``, of which ``locked`` are locked; ``shmem`` lie in a
-        tmpfs and ``kernel`` is kept by the kernel, of which it can reclaim ``slab``."""
-        stat = {key: more.pop(key, 0) for key in ("cache", "locked", "shmem", "kernel", "slab")}
+        tmpfs and ``kernel`` is kept by the kernel, of which it can reclaim ``slab``. ``lazy`` were given back
+        with MADV_FREE."""
+        names = ("cache", "locked", "shmem", "kernel", "slab", "lazy")
+        stat = {key: more.pop(key, 0) for key in names}
         pod = replace(pod_of(name, resources(request, limit)), **more)
         self.source.put(pod, spec_of(pod))
         self.holds[name] = {"held": held, **stat}
@@ -97,7 +99,7 @@ def _sample(parts: dict[str, int]) -> dict[str, Any]:
         "anon": held - shmem - parts.get("kernel", 0) * MIB,
         "file": cache + shmem,
         "shmem": shmem,
-        "inactive_file": cache - parts.get("locked", 0) * MIB,
+        "inactive_file": cache + (parts.get("lazy", 0) - parts.get("locked", 0)) * MIB,
         "unevictable": parts.get("locked", 0) * MIB,
         "slab_reclaimable": parts.get("slab", 0) * MIB,
     }

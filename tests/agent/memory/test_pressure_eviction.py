@@ -61,6 +61,16 @@ def test_a_pod_whose_memory_is_names_of_files_frees_nothing_and_is_spared() -> N
     assert bench.keeper.running == {"backup"}
 
 
+def test_a_heap_that_was_given_back_by_madv_free_frees_nothing_and_is_spared() -> None:
+    bench = Pressed()
+    bench.pod("hog", 900, priority=1000)
+    bench.pod("heap", 160, lazy=155)
+    bench.time(3)
+    said = short(bench).time(2)
+    assert said[0].startswith("evicting d/hog: "), said
+    assert bench.keeper.running == {"heap"}
+
+
 def test_pressure_with_free_memory_ends_nobody() -> None:
     bench = usual(Pressed())
     bench.stall = 0.9

@@ -6,6 +6,7 @@ from qoslet.core.memory.breakdown import (
     file_list_bytes,
     held_bytes,
     human_bytes,
+    lazily_freed_bytes,
     page_cache_bytes,
     reclaimable_bytes,
 )
@@ -39,6 +40,17 @@ def test_locked_anonymous_memory_is_no_locked_file() -> None:
     assert page_cache_bytes(sample) == 70
     # no list of files: nothing locked, nothing known
     assert page_cache_bytes(MemorySample("/a", 0.0, 1, 200, stat={"file": 100, "shmem": 30})) == 70
+
+
+def test_what_was_given_back_by_madv_free_is_the_kernels_to_take() -> None:
+    stat = STAT | {"anon": 90, "unevictable": 0, "inactive_file": 120, "active_file": 20}
+    sample = MemorySample("/a", 0.0, 1, 200, stat=stat)
+    assert lazily_freed_bytes(sample) == 70, "more on the lists of files than there is page cache"
+    assert page_cache_bytes(sample) == 70
+    assert held_bytes(sample) == 60
+    few = MemorySample("/a", 0.0, 1, 200, stat=stat | {"anon": 15})
+    assert lazily_freed_bytes(few) == 15, "pages of deleted files in pipes are on no type"
+    assert lazily_freed_bytes(MemorySample("/a", 0.0, 1, 200, stat={"inactive_file": 50})) == 0
 
 
 def test_anonymous_memory_can_be_taken_as_far_as_swap_has_room() -> None:

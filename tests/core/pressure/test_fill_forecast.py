@@ -153,6 +153,14 @@ def test_names_and_inodes_of_files_fill_no_node() -> None:
     assert growing({"/backup": backup, "/hog": hog}, falling(130)) == {"/hog"}
 
 
+def test_memory_given_back_by_madv_free_fills_no_node() -> None:
+    heap = tuple(
+        replace(one, stat={"file": 50 * MIB, "anon": one.current, "inactive_file": one.current})
+        for one in pod("/heap", [80, 140, 200])
+    )
+    assert growing({"/heap": heap}, falling(130)) == frozenset()
+
+
 @pytest.mark.parametrize(
     ("limit", "available", "fills"),
     [

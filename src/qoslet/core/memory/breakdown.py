@@ -3,7 +3,8 @@
 The one owner of page cache as a number. ``memory.stat`` has it twice, and both are needed:
 
 - by list (``inactive_file``, ``active_file``): what reclaim looks at. Locked pages are on neither,
-  pages of tmpfs and shared memory are on the anonymous lists, pages freed with MADV_FREE are here.
+  pages of tmpfs and shared memory are on the anonymous lists, pages freed with MADV_FREE are here
+  (``lazily_freed_bytes``).
   ``file_list_bytes`` and ``reclaimable_bytes`` answer what can be taken back: the guard at
   memory.high, headroom, the room below a lower limit.
 - by type (``file`` less ``shmem``), without what is locked: ``page_cache_bytes`` answers what a cgroup
@@ -44,6 +45,16 @@ def page_cache_bytes(sample: MemorySample) -> int:
     return cache - min(sample.stat.get("unevictable", 0), max(0, cache - listed))
 
 
+def lazily_freed_bytes(sample: MemorySample) -> int:
+    """Bytes of anonymous memory that a process gave back with MADV_FREE: on the lists of file pages, by type
+    anonymous, and available, until reclaim takes them."""
+    stat = sample.stat
+    if "file" not in stat:
+        return 0
+    cache = max(0, stat["file"] - shmem_bytes(sample))
+    return min(stat.get("anon", 0), max(0, file_list_bytes(stat) - cache))
+
+
 def dirty_bytes(sample: MemorySample) -> int:
     """Bytes of page cache that reclaim cannot take before they are written."""
     return sample.stat.get("file_dirty", 0) + sample.stat.get("file_writeback", 0)
@@ -61,9 +72,11 @@ def own_bytes(sample: MemorySample) -> int:
 
 
 def held_bytes(sample: MemorySample) -> int:
-    """All bytes of a cgroup but its page cache, swapped or not: anonymous memory, shared memory and
-    tmpfs, and what the kernel keeps for it (stacks, page tables, sockets, pipes, slab, percpu)."""
-    return max(0, sample.current - page_cache_bytes(sample)) + (sample.swap or 0)
+    """All bytes of a cgroup but its page cache and what it gave back with MADV_FREE, swapped or not: anonymous
+    memory, shared memory and tmpfs, and what the kernel keeps for it (stacks, page tables, sockets, pipes,
+    slab, percpu)."""
+    droppable = page_cache_bytes(sample) + lazily_freed_bytes(sample)
+    return max(0, sample.current - droppable) + (sample.swap or 0)
 
 
 def freed_bytes(sample: MemorySample, surviving: int) -> int:
