@@ -206,6 +206,21 @@ static void freed(size_t amount, size_t more)
     given_back(amount, more, MADV_FREE);
 }
 
+/* a managed heap that keeps the amount and has given `more` back by and by: it is the kernel's to take */
+static void lazy(size_t amount, size_t more)
+{
+    char *lives = anonymous_pages(amount * MIB, MAP_PRIVATE);
+    char *pages = anonymous_pages(more * MIB, MAP_PRIVATE);
+    size_t done;
+    touch(lives, amount * MIB);
+    for (done = 0; done < more; done += 2) {
+        touch(pages + done * MIB, 2 * MIB);
+        need(!madvise(pages + done * MIB, 2 * MIB, MADV_FREE));
+        nap(10);
+    }
+    work(lives, amount * MIB, 600);
+}
+
 static void dropped(size_t amount, size_t more)
 {
     given_back(amount, more, MADV_DONTNEED);
@@ -274,7 +289,7 @@ static void hog(size_t amount, size_t more)
 const struct load anonymous[] = {
     {"burst", burst}, {"slow", slow}, {"settle", settle}, {"oscillate", oscillate}, {"again", again},
     {"heap", heap}, {"doubling", doubling}, {"remapped", remapped}, {"huge", huge}, {"inside", inside},
-    {"copied", copied}, {"many", many}, {"forks", forks}, {"freed", freed}, {"dropped", dropped},
+    {"copied", copied}, {"many", many}, {"forks", forks}, {"freed", freed}, {"lazy", lazy}, {"dropped", dropped},
     {"cold", cold}, {"managed", managed}, {"paged-out", paged_out}, {"locked", locked}, {"stopped", stopped}, {"quiet", quiet},
     {"walker", walker}, {"hog", hog}, {NULL, NULL},
 };

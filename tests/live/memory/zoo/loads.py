@@ -43,6 +43,7 @@ ANONYMOUS: Final = (
     Load("processes-over", ("many", 120, 4), "killed"),
     Load("fork-bomb", ("forks", 256, 400), "killed"),
     Load("madv-free", ("freed", 90, 60), "untouched"),
+    Load("madv-free-kept", ("lazy", 30, 100), "untouched"),
     Load("madv-dontneed", ("dropped", 90, 60), "untouched"),
     Load("madv-cold", ("cold", 110, 60), "killed"),
     Load("madv-pageout", ("paged-out", 90, 10), "finishes"),
