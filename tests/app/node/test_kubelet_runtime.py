@@ -170,6 +170,29 @@ def test_static_pods_stand_where_the_kubelet_does_not_answer(
     assert json.loads(found.pods[1])["items"][0]["metadata"]["uid"] == "5" * 32
 
 
+def test_what_has_ended_in_a_static_pod_is_known_from_the_runtime(
+    tmp_path: Path, server: CriServer
+) -> None:
+    """Else its sandbox could be the container that has ended, and none of the pod was compared."""
+    box(server, "etcd-n1", "5" * 32)
+    container(server, "b" * 64, "5" * 32, "first", 1, running=False)
+    container(server, "c" * 64, "5" * 32, "first", 2, running=False)
+    container(server, ID, "5" * 32, "app", 3)
+    manifest = POD.replace("{containers", "{initContainers: [{name: first, image: a}], containers")
+    found = look(
+        tmp_path, server, "staticPodPath: /manifests\n", {"/manifests/etcd.yaml": manifest}
+    )
+    assert found.pods is not None
+    (pod,) = json.loads(found.pods[1])["items"]
+    ended = {
+        "name": "first",
+        "containerID": f"containerd://{'c' * 64}",
+        "state": {"terminated": {}},
+    }
+    assert pod["status"]["initContainerStatuses"] == [ended]
+    assert ids(found) == {"etcd-n1": [f"containerd://{ID}"]}
+
+
 @pytest.mark.parametrize(
     ("age", "named", "is_new"),
     [(98, ("web-1",), True), (98, ("etcd-n1",), False), (700, ("web-1",), False), (5, (), True)],

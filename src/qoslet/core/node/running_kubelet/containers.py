@@ -18,6 +18,10 @@ _STATUSES = (
 )
 
 
+_Known = tuple[str, bool]
+"""The ID of a container as statuses have it, and whether it runs."""
+
+
 class RuntimeSandbox(Struct, frozen=True):
     """A sandbox with the UID, namespace and name of its pod. That of a pod that ended is not ready
     until the kubelet removes it, a minute later. ``created_at`` in seconds since the epoch."""
@@ -107,11 +111,13 @@ def with_container_ids(
     pods: Sequence[Any], containers: Iterable[RuntimeContainer], runtime: str
 ) -> tuple[list[Any], int]:
     """``pods`` (objects of the API) with the IDs that the ``runtime`` has for containers without
-    one, and how many were filled in. Of the containers of a name the first that runs counts."""
-    known: dict[tuple[str, str], str] = {}
+    one, and how many were filled in. Of the containers of a name the first that runs counts; without
+    one the first, where no status names it at all: as a manifest says nothing of what has ended."""
+    known: dict[tuple[str, str], _Known] = {}
     for one in containers:
-        if one.running:
-            known.setdefault((one.uid, one.name), f"{runtime}://{one.id}")
+        key, found = (one.uid, one.name), (f"{runtime}://{one.id}", one.running)
+        if key not in known or (one.running and not known[key][1]):
+            known[key] = found
     count = 0
     result = []
     for pod in pods:
@@ -125,24 +131,27 @@ def with_container_ids(
 
 
 def _filled(
-    pod: Any, spec: str, status: str, uid: str, known: Mapping[tuple[str, str], str]
+    pod: Any, spec: str, status: str, uid: str, known: Mapping[tuple[str, str], _Known]
 ) -> tuple[Any, int]:
     """The pod with the statuses of one list of containers filled in."""
     declared = _of(_of(pod, "spec"), spec)
     names = [_of(one, "name") for one in declared] if isinstance(declared, list) else []
     given = _of(_of(pod, "status"), status)
     rows = list(given) if isinstance(given, list) else []
+    named = {_of(row, "name") for row in rows}
     have = {_of(row, "name") for row in rows if _of(row, "containerID")}
     lacking = {
         name: known[uid, name]
         for name in names
-        if isinstance(name, str) and name not in have and (uid, name) in known
+        if isinstance(name, str) and (uid, name) in known and name not in have
+        if known[uid, name][1] or name not in named
     }
     if not lacking:
         return pod, 0
     rows = [row for row in rows if _of(row, "name") not in lacking]
     rows += [
-        {"name": name, "containerID": id, "state": {"running": {}}} for name, id in lacking.items()
+        {"name": name, "containerID": id, "state": {"running" if runs else "terminated": {}}}
+        for name, (id, runs) in lacking.items()
     ]
     before = _of(pod, "status")
     return {**pod, "status": {**(before or {}), status: rows}}, len(lacking)
