@@ -12,7 +12,7 @@ import pytest
 from qoslet.app.node.found_node import KubeletOptions
 from qoslet.app.node.sources.pod_source import Choice, pod_source, readers
 from qoslet.app.node.sources.preferred import PreferredPods
-from qoslet.app.node.sources.reader import lacks_ids
+from qoslet.app.node.sources.reader import lacks_ids, uids_of
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed
@@ -97,7 +97,7 @@ def test_a_kubelet_that_forgot_a_pod_that_runs_is_not_believed(tmp_path: Path) -
         for _ in range(4):
             now[0] += 11
             found = source.poll()
-            assert (found.pods, found.complete) == (running("a", "b"), False)
+            assert (uids_of(found.pods), found.complete) == (uids_of(running("a", "b")), False)
             assert found.reason == "kubelet lacks 1 of the pods that run"
         shutil.rmtree(folder)
         for _ in range(2):

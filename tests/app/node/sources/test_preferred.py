@@ -233,6 +233,28 @@ def test_a_pod_that_the_runtime_has_is_not_gone(sources: Sources) -> None:
     assert uids_of(sources.later().pods) == {"static"}
 
 
+def test_the_other_pods_are_up_to_date_while_some_are_removed(sources: Sources) -> None:
+    """In churn each answer lacked another pod, and what had been read before it stayed for good."""
+    sources.kubelet.uids = {f"old{number}" for number in range(9)}
+    sources.later()
+    for number in range(6):
+        sources.kubelet.uids -= {f"old{number}"}
+        sources.kubelet.uids |= {f"new{number}"}
+        found = sources.later()
+        assert not found.complete
+        assert found.at == sources.clock.now
+        doubted = {f"old{number}"}
+        assert uids_of(found.pods) == sources.kubelet.uids | doubted
+        assert uids_of(sources.pods.poll().pods) == sources.kubelet.uids | doubted
+    assert found.reason == "kubelet lacks 1 of the known pods: asked again"
+    sources.kubelet.running = frozenset({"old5"})
+    sources.kubelet.uids |= {"newest"}
+    assert uids_of(sources.later().pods) == sources.kubelet.uids | {"old5"}
+    sources.kubelet.running = frozenset()
+    sources.later()
+    assert sources.later().complete
+
+
 def test_a_pod_that_is_removed_is_usual_until_it_takes_long(sources: Sources) -> None:
     sources.kubelet.uids = {"a", "b"}
     sources.later()

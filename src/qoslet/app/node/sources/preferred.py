@@ -1,7 +1,7 @@
 """The pods of a node from the best of several sources that answers.
 
 What is known is never lost: while no source answers, the last reading stays. A pod leaves it only
-where its source tells the removal, or says the same twice, and it does not run any more.
+where its source tells the removal, or lacks it twice, and it does not run any more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.app.node.sources.reader import PodReader, Seen, uids_of
+from qoslet.app.node.sources.reader import PodReader, Seen, uids_of, with_pods_of
 from qoslet.core.node.cluster.retries import wait_seconds
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
 from qoslet.errors import CannotDo, QosletError, reason_of
@@ -44,11 +44,10 @@ class _Candidate(Struct):
 
 
 class _Missing(Struct, frozen=True):
-    """Pods that an answer lacks, which answer that was, and when it came."""
+    """A pod that an answer lacks, which answer that was, and when it came."""
 
     source: PodSourceName
     stamp: float
-    uids: frozenset[str]
     at: float
 
     def is_confirmed(self, seen: Seen, now: float) -> bool:
@@ -70,7 +69,7 @@ class PreferredPods:
         self._clock, self._chance = clock, chance
         self._last: PodsReading | None = None
         self._uids: frozenset[str] = frozenset()
-        self._missing: _Missing | None = None
+        self._missing: dict[str, _Missing] = {}
         self._doubted_at: float | None = None
         self._used: _Candidate | None = None
 
@@ -120,9 +119,12 @@ class PreferredPods:
         except QosletError as error:
             candidate.seen = None
             candidate.failures += 1
-            if self._missing is not None and self._missing.source == candidate.reader.source:
-                # it may have started anew: what it says then is no second answer
-                self._missing = None
+            # it may have started anew: what it says then is no second answer
+            self._missing = {
+                uid: one
+                for uid, one in self._missing.items()
+                if one.source != candidate.reader.source
+            }
             candidate.why = reason_of(error)
             candidate.due = now + wait_seconds(candidate.failures, self._chance())
             return None
@@ -152,50 +154,83 @@ class PreferredPods:
         source = candidate.reader.source
         uids = uids_of(seen.pods)
         if seen.complete:
-            doubt = self._doubt(source, seen, uids)
+            doubted, doubt = self._doubt(source, seen, uids)
             if doubt:
                 now = self._clock()
                 self._doubted_at = now if self._doubted_at is None else self._doubted_at
                 usual = not reason and now < self._doubted_at + USUAL_SECONDS
-                return self._kept("; ".join(filter(None, (reason, doubt))), is_settling=usual)
+                told = "; ".join(filter(None, (reason, doubt)))
+                return self._completed(candidate, seen, doubted, told, is_settling=usual)
             self._doubted_at = None
+        self._uids = uids if seen.complete else self._uids | uids
+        told = reason if seen.note in reason else f"{reason}; {seen.note}".removeprefix("; ")
+        settling = not seen.complete and self._is_usual()
+        return self._read(candidate, seen, told, is_settling=settling)
+
+    def _completed(
+        self,
+        candidate: _Candidate,
+        seen: Seen,
+        doubted: frozenset[str],
+        reason: str,
+        *,
+        is_settling: bool,
+    ) -> PodsReading:
+        """An answer with the pods that it lacks as they were known; the last reading alone where that is of
+        another source."""
+        last = self._last
+        pods = None
+        if last is not None and last.source == candidate.reader.source:
+            pods = with_pods_of(seen.pods, last.pods, doubted)
+        if pods is None:
+            return self._kept(reason, is_settling=is_settling)
+        self._uids = uids_of(pods)
+        part = replace(seen, pods=pods, complete=False)
+        return self._read(candidate, part, reason, is_settling=is_settling)
+
+    def _read(
+        self, candidate: _Candidate, seen: Seen, reason: str, *, is_settling: bool
+    ) -> PodsReading:
         last = self._last
         is_same = last is not None and last.pods == seen.pods
-        version = 0 if last is None else last.version + (not is_same)
-        self._uids = uids if seen.complete else self._uids | uids
         self._last = PodsReading(
-            version=version,
+            version=0 if last is None else last.version + (not is_same),
             pods=seen.pods,
             place=seen.place,
-            source=source,
+            source=candidate.reader.source,
             complete=seen.complete,
-            reason=reason if seen.note in reason else f"{reason}; {seen.note}".removeprefix("; "),
+            reason=reason,
             running=seen.running,
             at=self._clock() if seen.is_live else seen.stamp,
-            is_settling=not seen.complete and self._is_usual(),
+            is_settling=is_settling,
             requests=self._requests,
         )
         return self._last
 
-    def _doubt(self, source: PodSourceName, seen: Seen, uids: frozenset[str]) -> str:
-        """Why it is not believed that pods are gone; empty where none is, or it is believed."""
-        missing = self._uids - uids
-        last = self._last
-        if not missing or last is None:
-            self._missing = None
-            return ""
-        if seen.tells_removals and last.source == source:
-            self._missing = None
-            return ""
-        if running := missing & seen.running:
-            return f"{source} lacks {len(running)} of the pods that run"
+    def _doubt(
+        self, source: PodSourceName, seen: Seen, uids: frozenset[str]
+    ) -> tuple[frozenset[str], str]:
+        """Pods of which it is not believed that they are gone, and why; none and empty where all are there,
+        or it is believed."""
+        missing, last = self._uids - uids, self._last
+        if not missing or last is None or (seen.tells_removals and last.source == source):
+            self._missing = {}
+            return frozenset(), ""
         before, now = self._missing, self._clock()
-        if before is None or before.source != source or not before.uids >= missing:
-            self._missing = _Missing(source, seen.stamp, missing, now)
-        elif before.is_confirmed(seen, now):
-            self._missing = None
-            return ""
-        return f"{source} lacks {len(missing)} of the known pods: asked again"
+        running = missing & seen.running
+        self._missing = {}
+        for uid in missing - running:
+            one = before.get(uid)
+            if one is None or one.source != source:
+                one = _Missing(source, seen.stamp, now)
+            if not one.is_confirmed(seen, now):
+                self._missing[uid] = one
+        doubted = running | self._missing.keys()
+        if running:
+            return doubted, f"{source} lacks {len(running)} of the pods that run"
+        if doubted:
+            return doubted, f"{source} lacks {len(doubted)} of the known pods: asked again"
+        return doubted, ""
 
     def refresh(self) -> None:
         """Have the next ``poll`` ask the source again that answered last."""
@@ -209,7 +244,7 @@ class PreferredPods:
     def next_at(self) -> float | None:
         """When to call ``poll`` at the latest."""
         dues = [one.due for one in self._candidates if one.seen is not None or one.why]
-        if self._missing is not None:
+        if self._missing:
             dues.append(self._clock() + SETTLE_SECONDS)
         return min(dues, default=self._clock())
 

@@ -87,6 +87,10 @@ class _Pod(Struct, frozen=True):
     status: _Status = _Status()
 
 
+class _RawList(Struct):
+    items: list[Raw] | None = None
+
+
 class _PodList(Struct):
     items: list[_Pod] | None = None
 
@@ -94,6 +98,20 @@ class _PodList(Struct):
 def uids_of(pods: bytes) -> frozenset[str]:
     """The UIDs of a PodList in JSON; none of other text."""
     return frozenset(uid for one in _items(pods) if (uid := one.metadata.own_uid))
+
+
+def with_pods_of(pods: bytes, known: bytes, uids: frozenset[str]) -> bytes | None:
+    """A PodList with those of the pods ``known`` that have these UIDs, too; None where one of both is
+    no list in JSON."""
+    try:
+        listed = msgspec.json.decode(pods, type=_RawList).items or []
+        before = msgspec.json.decode(known, type=_RawList).items or []
+        kept = [
+            one for one in before if msgspec.json.decode(one, type=_Pod).metadata.own_uid in uids
+        ]
+    except DECODE_ERRORS:
+        return None
+    return msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": [*listed, *kept]})
 
 
 def lacks_ids(pods: bytes) -> bool:
