@@ -18,6 +18,7 @@ from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.resolve import node_from
 from qoslet.core.node.running_kubelet.effective import Effective, Source, effective
 from qoslet.core.node.running_kubelet.release import oldest_release, release_of_metrics
+from qoslet.errors import BadInput
 
 DEFAULT_THRESHOLDS = {
     "memory.available": "100Mi",
@@ -276,3 +277,22 @@ def test_what_configz_leaves_out_is_empty(
     node, _ = node_from(documents, Flags(), Probed)
     assert set(node.kubelet.eviction_hard) == set(thresholds)
     assert set(node.kubelet.enforce_node_allocatable) == enforced
+
+
+def test_a_kubelet_that_runs_with_gates_that_nobody_knows_is_read() -> None:
+    """An OpenShift kubelet warns of them, and newer ones have more; a file with one is a mistake."""
+    gates = {"AdminNetworkPolicy": True, "MemoryQoS": True}
+    given = {"syncFrequency": "1m0s", "nodeStatusUpdateFrequency": "10s", "featureGates": gates}
+    own = {
+        "apiVersion": "qoslet/v1",
+        "kind": "Node",
+        "capacity": {"cpu": "4", "memory": "8Gi", "pid": 99},
+        "host": {"hierarchy": "v2"},
+    }
+    documents = [("configz", {"kubeletconfig": given}), ("node", own)]
+    node, problems = node_from(documents, Flags(), Probed)
+    assert node.kubelet.feature_gates == {"MemoryQoS": True}
+    assert "AdminNetworkPolicy" not in str(problems)
+    head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    with pytest.raises(BadInput, match="'AdminNetworkPolicy' is not a feature gate"):
+        node_from([("file", {**head, "featureGates": gates}), ("node", own)], Flags(), Probed)

@@ -20,6 +20,7 @@ from qoslet.app.node.kubelet_runtime import (
 from qoslet.app.node.listed_pods import listed_pods, node_of, runtime_of
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
+from qoslet.core.node.documents.kubelet_documents import with_known_gates
 from qoslet.core.node.documents.sources import KUBELET_API
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.node.running_kubelet.work import KubeletWork
@@ -299,7 +300,8 @@ def _documents(
     if answers.configz is not None:
         documents.append((answers.places["/configz"], {"kubeletconfig": answers.configz}))
     elif read.effective is not None:
-        documents += [(one.where, one.document) for one in read.effective.sources()]
+        sources = read.effective.sources()
+        documents += [(one.where, with_known_gates(one.document)) for one in sources]
         if runtime.driver and _asks_runtime_for_driver(answers.release):
             head = {"apiVersion": KUBELET_API, "kind": "KubeletConfiguration"}
             documents.append((runtime.endpoint, {**head, "cgroupDriver": runtime.driver}))

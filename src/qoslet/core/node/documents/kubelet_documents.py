@@ -10,6 +10,7 @@ from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults, close_to, place, shown
 from qoslet.core.node.fields import mapping
 from qoslet.core.problem import Problem
+from qoslet.core.versions.feature_gates import is_known
 
 _WARNINGS = 20
 """Mistyped fields that are told."""
@@ -74,7 +75,17 @@ def in_force(configz: Any) -> Any:
     } <= set(configz):
         return configz
     given = {key: value for key, value in configz.items() if key != "mergeDefaultEvictionSettings"}
-    return {"evictionHard": {}, "enforceNodeAllocatable": [], **given}
+    return {"evictionHard": {}, "enforceNodeAllocatable": [], **with_known_gates(given)}
+
+
+def with_known_gates(running: Any) -> Any:
+    """The configuration of a kubelet that runs, without gates of which nothing is known. OpenShift's kubelets
+    warn of those that they do not know, and newer releases have more: neither decides a value here."""
+    gates = running.get("featureGates") if isinstance(running, Mapping) else None
+    if not isinstance(gates, Mapping) or all(is_known(str(name)) for name in gates):
+        return running
+    known = {name: value for name, value in gates.items() if is_known(str(name))}
+    return {**running, "featureGates": known}
 
 
 def ineffective(unknown: Sequence[tuple[str, str]]) -> Iterator[Problem]:
