@@ -208,12 +208,12 @@ def _context(
 
 def settled(first: AuditReport, second: AuditReport) -> AuditReport:
     """What two looks at a node, one shortly after the other, found: what was in both with the same
-    value stands, what changed meanwhile is pending."""
+    value or a process of before stands, what changed meanwhile is pending."""
     before = {one.key: one for one in first.findings}
     findings = []
     for one in second.findings:
         old = before.get(one.key)
-        if old is not None and old.found == one.found:
+        if old is not None and (old.found == one.found or _is_of_same_process(old, one)):
             findings.append(one)
             continue
         was = "not there" if old is None else old.found
@@ -222,6 +222,13 @@ def settled(first: AuditReport, second: AuditReport) -> AuditReport:
             message = f"{one.message} (it appeared while the node was read)"
         findings.append(pending(one, message))
     return replace(second, findings=tuple(findings))
+
+
+def _is_of_same_process(old: Finding, one: Finding) -> bool:
+    """Whether a process of an older finding is still there: others come and go, as its children do."""
+    if one.file is not None or old.file is not None:
+        return False
+    return not set((old.found or "").split()).isdisjoint((one.found or "").split())
 
 
 def pending(finding: Finding, message: str) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.audit.audit import read_request
+from qoslet.core.audit.audit import read_request, settled
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.audit.repairs import repairs
 from qoslet.core.cgroup.names import container_leaf
@@ -210,6 +210,10 @@ def test_a_process_that_is_in_one_v1_hierarchy_only_is_foreign(folder: str) -> N
     container = first(plan, "container")
     live = changed(tree_of(plan), container.path or "", partial=(12,))
     assert sole(plan, live).verdict == "foreign"
+    with_child = changed(tree_of(plan), container.path or "", partial=(12, 13))
+    assert settled(look(plan, live), look(plan, with_child)).findings[0].verdict == "foreign"
+    other = changed(tree_of(plan), container.path or "", partial=(13,))
+    assert settled(look(plan, live), look(plan, other)).findings[0].verdict == "pending"
 
 
 def test_a_container_whose_processes_were_moved_away_is_told(folder: str) -> None:
