@@ -203,16 +203,6 @@ def test_a_page_that_is_none_is_left_out(tmp_path: Path, page: bytes | int) -> N
     assert found.documents[0][1]["maxPods"] == 5
 
 
-def test_a_gate_that_nobody_knows_is_not_read_from_the_files_of_a_kubelet_that_runs(
-    tmp_path: Path,
-) -> None:
-    text = f"{HEAD}port: 1\nfeatureGates: {{AdminNetworkPolicy: true, MemoryQoS: true}}\n"
-    declare(tmp_path, "--config=/k.yaml", files={"/k.yaml": text})
-    found = find_node(KubeletOptions(root=str(tmp_path)))
-    gates = [one["featureGates"] for _, one in found.documents if "featureGates" in one]
-    assert gates == [{"MemoryQoS": True}]
-
-
 def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     declare(tmp_path, "--config=/k.yaml", "--port=1")
     found = look(tmp_path)

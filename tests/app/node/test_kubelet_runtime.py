@@ -307,3 +307,13 @@ def test_a_runtime_that_is_silent_costs_its_time_once(
                 cri_containers.look(f"unix://{path}")
             took.append(time.monotonic() - begun)
     assert took[1] < 2.5 < took[0]
+
+
+def test_a_gate_that_nobody_knows_is_not_read_from_the_files_of_a_kubelet_that_runs(
+    tmp_path: Path,
+) -> None:
+    text = f"{HEAD}port: 1\nfeatureGates: {{AdminNetworkPolicy: true, MemoryQoS: true}}\n"
+    declare(tmp_path, "--config=/k.yaml", files={"/k.yaml": text})
+    found = find_node(KubeletOptions(root=str(tmp_path)))
+    gates = [one["featureGates"] for _, one in found.documents if "featureGates" in one]
+    assert gates == [{"MemoryQoS": True}]
