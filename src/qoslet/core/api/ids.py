@@ -91,15 +91,17 @@ def status_lists(
 
 
 class ContainerStates(Struct, frozen=True, gc=False):
-    """What a status says of containers, by name: the runtime's IDs, and whether each runs now."""
+    """What a status says of containers, by name: the runtime's IDs, whether each runs now, and which were
+    started again."""
 
     ids: dict[str, str]
     running: dict[str, bool]
+    restarted: set[str]
 
 
 def container_states(status: PodStatusShape, faults: list[FieldFault]) -> ContainerStates:
     """What every list of the status says; an ID that cannot be one is a fault."""
-    found = ContainerStates({}, {})
+    found = ContainerStates({}, {}, set())
     for field, statuses in status_lists(status):
         if not statuses:
             continue
@@ -114,6 +116,8 @@ def container_states(status: PodStatusShape, faults: list[FieldFault]) -> Contai
                 found.ids[one.name] = identity
             if one.state and isinstance(one.state, dict):
                 found.running[one.name] = "running" in one.state
+            if isinstance(one.restart_count, int) and one.restart_count > 0:
+                found.restarted.add(one.name)
     return found
 
 

@@ -56,7 +56,7 @@ class Container(Struct, frozen=True, gc=False):
     ``field`` is its path in the pod (``spec.containers[0]``). ``id`` is the runtime's id where
     the status knows it. ``defaulted`` names the requests that were copied from the limits.
     ``runs``: whether the status says that it runs now, None where it does not tell.
-    ``image`` is as written.
+    ``image`` is as written. ``was_restarted``: whether the status says so.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Container(Struct, frozen=True, gc=False):
     defaulted: tuple[str, ...] = ()
     runs: bool | None = None
     image: str | None = None
+    was_restarted: bool = False
 
 
 ISOLATION = "experimental.windows.kubernetes.io/isolation-type"

@@ -223,7 +223,10 @@ class PodReader:
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 known = ids.get(name), decoded.defaulted, running.get(name), shape.image
-                containers.append(Container(name, _role(role, shape), path, resources, *known))
+                is_again = name in states.restarted
+                containers.append(
+                    Container(name, _role(role, shape), path, resources, *known, is_again)
+                )
         return containers
 
     def _container_name(

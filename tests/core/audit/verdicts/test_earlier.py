@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from qoslet.core.api.manifest import Options
 from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.live import LiveTree
+from qoslet.core.audit.verdicts.left_behind import left_behind
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.quantity import parse
+from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.files.manifests import load_text
 from tests.core.audit.trees import SAMPLES, look, plan_of, tree_of, units_of, written
@@ -340,3 +342,21 @@ def test_all_containers_of_before_tell_of_their_oom_kills_below_systemd(
     assert len(found) > 2
     assert {one.verdict for one in found} == {verdict}
     assert ("singleProcessOOMKill true" in found[0].message) == (verdict == "stale")
+
+
+@pytest.mark.parametrize(
+    ("level", "file", "is_left"),
+    [
+        # a kubelet writes memory, CPU shares, pids and hugepages of what is reserved, of pods no memory with swap
+        ("reserved", "memory.limit_in_bytes", True),
+        ("reserved", "memory.memsw.limit_in_bytes", False),
+        ("reserved", "cpu.cfs_quota_us", False),
+        ("kubepods", "cpu.max", False),
+        ("kubepods", "cpu.weight", True),
+        ("pod", "cpu.cfs_quota_us", True),
+        ("pod", "memory.memsw.limit_in_bytes", False),
+        ("container", "memory.memsw.limit_in_bytes", True),
+    ],
+)
+def test_only_what_a_kubelet_writes_is_left_by_one(level: Level, file: str, is_left: bool) -> None:
+    assert (left_behind(level, file) is not None) == is_left

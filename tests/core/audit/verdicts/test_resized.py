@@ -154,8 +154,9 @@ def test_a_limit_is_left_only_of_a_spec_that_was_changed(
     ("generation", "status", "verdict"),
     [
         (2, {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}, "stale"),
-        (2, {"state": {"running": {}}}, "drift"),
-        (1, {"state": {"waiting": {}}}, "drift"),
+        (2, {"state": {"running": {}}, "restartCount": 3}, "stale"),
+        (2, {"state": {"running": {}}, "restartCount": 0}, "drift"),
+        (1, {"state": {"waiting": {}}, "restartCount": 3}, "drift"),
     ],
 )
 @pytest.mark.parametrize(

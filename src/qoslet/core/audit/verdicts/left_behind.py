@@ -4,7 +4,7 @@ Source: KEP-2570 "Graduation, rollback" and pull requests 138903, 140267 (what s
 leaves); pull request 138187 (a limit that was removed by an in-place resize stays); kubelet
 cm/qos_container_manager_linux.go and node_container_manager_linux.go (values that stop being
 written are not cleared); pull request 141991 (a resize writes 0 to hugepage limits); cm/node_container_manager_linux.go
-getCgroupConfig (cpuset.cpus of kubepods without a CPU manager).
+getCgroupConfig (cpuset.cpus of kubepods without a CPU manager; of what is reserved only memory, CPU shares, pids and hugepages).
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ class LeftBehind(Struct, frozen=True):
     """What clears it, besides writing the file."""
 
 
-LIMITS = (
-    "memory.max",
-    "memory.limit_in_bytes",
-    "memory.memsw.limit_in_bytes",
-    "cpu.max",
-    "cpu.cfs_quota_us",
-)
+_MEMORY = ("memory.max", "memory.limit_in_bytes")
+_OF_PODS = (*_MEMORY, "cpu.max", "cpu.cfs_quota_us")
+LIMITS = (*_OF_PODS, "memory.memsw.limit_in_bytes")
 _RESTART = "restarting the pod clears it"
+_REMOVED = "a limit that the pod no longer has (a resize cannot remove limits)"
 
 TABLE: tuple[LeftBehind, ...] = (
     LeftBehind(
@@ -55,18 +52,16 @@ TABLE: tuple[LeftBehind, ...] = (
         "Memory QoS, which no longer sets it", "nothing else clears it",
     ),
     LeftBehind(
-        ("memory.max", "memory.limit_in_bytes"), ("qos",),
+        _MEMORY, ("qos",),
         "--qos-reserved, which is no longer set", "nothing else clears it",
     ),
-    LeftBehind(
-        LIMITS, ("pod", "container"),
-        "a limit that the pod no longer has (a resize cannot remove limits)", _RESTART,
-    ),
+    LeftBehind(_OF_PODS, ("pod",), _REMOVED, _RESTART),
+    LeftBehind(LIMITS, ("container",), _REMOVED, _RESTART),
     LeftBehind(
         ("pids.max",), ("pod",), "--pod-max-pids, which is no longer set", _RESTART,
     ),
     LeftBehind(
-        (*LIMITS, "pids.max", "cpu.", "hugetlb."), ("kubepods", "reserved"),
+        (*_MEMORY, "pids.max", "cpu.shares", "cpu.weight", "hugetlb."), ("kubepods", "reserved"),
         "a reservation that is no longer enforced", "nothing else clears it",
     ),
     LeftBehind(

@@ -51,12 +51,13 @@ def left_by_resize(cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Nod
 
 def left_by_unsent_resize(cgroup: Cgroup, setting: Setting) -> str | None:
     """What left a value of a pod that may have been resized while a container of it did not run: a kubelet
-    starts it with the new values then, and writes none to the pod. None: each container runs."""
+    starts it with the new values then, and writes none to the pod. None: each container has run since it
+    was created."""
     pod = cgroup.pod
     if cgroup.level != "pod" or pod is None or not pod.was_changed or setting.file not in _OF_PODS:
         return None
     lasting = (one for one in pod.containers if one.role in ("regular", "sidecar"))
-    if not any(one.runs is False for one in lasting):
+    if not any(one.runs is False or one.was_restarted for one in lasting):
         return None
     told = "left by an in-place resize, which a kubelet does not write to the pod where the container does not run"
     is_weight = setting.file in ("cpu.shares", "cpu.weight")
