@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from qoslet.app.node.sources.preferred import PreferredPods
@@ -337,6 +337,12 @@ acts = some.lists(
 
 
 @settings(max_examples=300, deadline=None)
+@example(
+    [
+        *(("kubelet", 1), ("add", 0), ("add", 0), ("add", 0), ("add", 0), ("add", 2)),
+        *(("api", 1), ("remove", 2), ("kubelet", 0), ("remove", 0)),
+    ]
+)
 @given(acts)
 def test_no_order_of_outages_loses_a_pod_that_is_there(steps: list[tuple[str, int]]) -> None:
     """Nor does one stale answer between right ones."""

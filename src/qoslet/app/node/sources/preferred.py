@@ -216,20 +216,20 @@ class PreferredPods:
         if not missing or last is None or (seen.tells_removals and last.source == source):
             self._missing = {}
             return frozenset(), ""
-        before, now = self._missing, self._clock()
-        running = missing & seen.running
-        self._missing = {}
-        for uid in missing - running:
-            one = before.get(uid)
-            if one is None or one.source != source:
-                one = _Missing(source, seen.stamp, now)
-            if not one.is_confirmed(seen, now):
-                self._missing[uid] = one
-        doubted = running | self._missing.keys()
+        now, running = self._clock(), missing & seen.running
+        asked = {uid: one for uid, one in self._missing.items() if one.source == source}
+        # those that are confirmed stay, as the answer is not taken while others are in doubt
+        self._missing = {
+            uid: asked.get(uid) or _Missing(source, seen.stamp, now) for uid in missing - running
+        }
+        doubted = running | {
+            uid for uid, one in self._missing.items() if not one.is_confirmed(seen, now)
+        }
         if running:
             return doubted, f"{source} lacks {len(running)} of the pods that run"
         if doubted:
             return doubted, f"{source} lacks {len(doubted)} of the known pods: asked again"
+        self._missing = {}
         return doubted, ""
 
     def refresh(self) -> None:
