@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from qoslet.render.text.streams import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from qoslet.host.systemd.bus import Bus
 
@@ -30,17 +30,10 @@ def say_waiting(bus: Bus, say: Callable[[str], None] = note) -> None:
     bus.idle = idle
 
 
-@contextmanager
 def kubelet_waiting(
     say: Callable[[str], None] = note, seconds: float = KUBELET_SECONDS
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Tell once when what is done within takes longer than ``seconds``: it asks a kubelet."""
-    from threading import Timer
+    from qoslet.host.linux.clock import overdue
 
-    timer = Timer(seconds, say, ("waiting for the kubelet and its runtime to answer",))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    return overdue(seconds, lambda: say("waiting for the kubelet and its runtime to answer"))

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import QosletError
+from qoslet.host.linux.clock import overdue
 
 if TYPE_CHECKING:
     import ssl
@@ -134,20 +135,12 @@ def ask_kubelet(
         raise NoAnswer(shown(str(error) or type(error).__name__, 200), where=where) from None
 
 
-@contextmanager
-def _ended_at(connection: HTTPConnection, until: float) -> Iterator[None]:
-    """Break a connection off at a time, however slowly its peer goes on."""
-    from threading import Timer
-
+def _ended_at(connection: HTTPConnection, until: float) -> AbstractContextManager[None]:
+    """Break a connection off at a time, however slowly its peer goes on. Raises OSError."""
     if connection.sock is None:
         connection.connect()
-    timer = Timer(max(0.0, until - time.monotonic()), _break_off, (connection.sock,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    peer = connection.sock
+    return overdue(max(0.0, until - time.monotonic()), lambda: _break_off(peer))
 
 
 def _break_off(peer: socket.socket) -> None:

@@ -6,9 +6,23 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+
+@contextmanager
+def overdue(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Where the block takes longer than ``seconds``, ``call`` is called once, in another thread."""
+    from threading import Timer
+
+    timer = Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Signals:
