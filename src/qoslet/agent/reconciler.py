@@ -333,7 +333,12 @@ class Reconciler:
             events=tuple(log.events),
             containers=context.container_counts,
             summary=summary(
-                *(context, log.differences, done, failed, len(pending), len(waiting)),
+                context,
+                log.differences,
+                done,
+                failed,
+                len(pending),
+                len(waiting),
                 steps_retried=self._node_cgroups.retried,
             ),
         )
