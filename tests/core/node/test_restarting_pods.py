@@ -7,6 +7,7 @@ import json
 import pytest
 
 from qoslet.core.node.running_kubelet.containers import RuntimeContainer, restarting
+from qoslet.core.node.running_kubelet.listed_pods import listed_pods
 
 POD = "8af3452f"
 
@@ -36,9 +37,9 @@ def test_a_status_that_does_not_name_what_runs_is_of_a_pod_that_starts(
     state: str, runs: dict[str, str], is_restarting: bool
 ) -> None:
     containers = [RuntimeContainer(one, uid, "app", running=True) for one, uid in runs.items()]
-    found = restarting(listed(state, "a"), containers)
+    found = restarting(listed_pods(listed(state, "a")), containers)
     assert found == (frozenset({POD}) if is_restarting else frozenset())
 
 
 def test_what_is_no_list_tells_of_none() -> None:
-    assert restarting(b"{", []) == frozenset()
+    assert restarting(listed_pods(b"{"), []) == frozenset()

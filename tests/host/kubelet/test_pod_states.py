@@ -5,27 +5,26 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from qoslet.core.node.command_line.parse import CommandLine
+from qoslet.core.node.running_kubelet.listed_pods import ListedPod, listed_pods
 from qoslet.host.kubelet.pod_states import has_ended, was_assigned, was_resized
 from qoslet.host.kubelet.processes import KubeletProcess
 
 
-def pods(started: float, generation: object = 1) -> bytes:
+def pods(started: float, generation: object = 1) -> Sequence[ListedPod]:
     at = datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     statuses = [{"name": "a", "state": {"running": {"startedAt": at}}}]
-    return json.dumps(
-        {
-            "items": [
-                {"status": {"containerStatuses": statuses}, "metadata": {"generation": generation}},
-                {},
-            ]
-        }
-    ).encode()
+    items = [
+        {"status": {"containerStatuses": statuses}, "metadata": {"generation": generation}},
+        {},
+    ]
+    return listed_pods(json.dumps({"items": items}).encode())
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_cpus_were_assigned_when_their_file_was_written(
 
 def test_what_is_no_list_of_pods_says_nothing(tmp_path: Path) -> None:
     process = KubeletProcess(1, "kubelet", str(tmp_path), ())
-    assert not was_resized(process, CommandLine(), b"[]")
+    assert not was_resized(process, CommandLine(), listed_pods(b"[]"))
 
 
 @pytest.mark.parametrize(
@@ -89,5 +88,5 @@ def test_a_pod_that_is_still_named_ended(phase: str, age: float, ended: bool) ->
     at = datetime.fromtimestamp(time.time() - age, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     statuses = [{"name": "a", "state": {"terminated": {"exitCode": 137, "finishedAt": at}}}]
     items = [{"status": {"phase": phase, "containerStatuses": statuses}}, {}]
-    assert has_ended(json.dumps({"items": items}).encode()) is ended
-    assert has_ended(b'{"items": 1}') is False
+    assert has_ended(listed_pods(json.dumps({"items": items}).encode())) is ended
+    assert has_ended(listed_pods(b'{"items": 1}')) is False

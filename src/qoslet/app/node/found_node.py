@@ -17,11 +17,11 @@ from qoslet.app.node.kubelet_runtime import (
     sandboxed_pods,
     static_pod_names,
 )
-from qoslet.app.node.listed_pods import listed_pods, node_of, runtime_of
 from qoslet.core.api.schema import shown
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.documents.kubelet_documents import with_known_gates
 from qoslet.core.node.documents.sources import KUBELET_API
+from qoslet.core.node.running_kubelet.listed_pods import listed_pods, node_of, runtime_of
 from qoslet.core.node.running_kubelet.release import oldest_release
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.versions.kubernetes import NEWEST
@@ -132,15 +132,15 @@ def find_node(options: KubeletOptions, known: KubeletRelease = _KNOWN) -> FoundN
         runtime.note,
     )
     named = {one.uid for one in listed}
-    has_changed = bool(named and runtime.uids - named) or (
-        pods is not None and (has_ended(pods[1]) or was_resized(process, read.command, pods[1]))
-    )
+    has_changed = bool(named and runtime.uids - named) or has_ended(listed)
+    if pods is not None:
+        has_changed = has_changed or was_resized(process, read.command, listed)
     age = age_seconds(process)
     is_new = age is not None and age < QOS_UPDATE_SECONDS
     if age is not None and not is_new and age < READING_SECONDS and pods is not None:
         manifests = static_pod_names(process, fields, name or node_name(read))
-        is_new = not manifests <= {(one.namespace, one.name) for one in listed}
-    ready, older = sandboxed_pods(runtime, pods, age)
+        is_new = not manifests <= {one.full_name for one in listed}
+    ready, older = sandboxed_pods(runtime, listed, age)
     work = KubeletWork(
         running=runtime.uids,
         ready=ready,

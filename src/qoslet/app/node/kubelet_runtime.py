@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +22,7 @@ from qoslet.core.node.running_kubelet.containers import (
     static_pods,
     with_container_ids,
 )
+from qoslet.core.node.running_kubelet.listed_pods import ListedPod
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import KubeletProcess, has_exited, shares_namespace
@@ -136,7 +137,7 @@ def completed(pods: bytes, runtime: KubeletRuntime) -> bytes:
 
 
 def sandboxed_pods(
-    runtime: KubeletRuntime, pods: tuple[str, bytes] | None, age: float | None
+    runtime: KubeletRuntime, pods: Sequence[ListedPod], age: float | None
 ) -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """UIDs of the pods that have a ready sandbox with all containers that run by the statuses in ``pods``, and
     of those whose sandbox is older than a kubelet of this ``age``; None where that is not known."""
@@ -147,7 +148,7 @@ def sandboxed_pods(
         begun = time.time() - age
         older = frozenset(one.uid for one in runtime.sandboxes if one.created_at < begun)
     ready = frozenset(one.uid for one in runtime.sandboxes)
-    return ready - (restarting(pods[1], runtime.containers) if pods else frozenset()), older
+    return ready - restarting(pods, runtime.containers), older
 
 
 def pods_of_manifests(

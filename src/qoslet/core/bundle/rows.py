@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from qoslet.core.api.schema import encode_json, shown
+from qoslet.core.api.schema import DECODE_ERRORS, encode_json, shown
+from qoslet.core.node.running_kubelet.listed_pods import listed_pods
 from qoslet.errors import BadInput
 
 
@@ -32,46 +33,14 @@ class UnitRow(Struct, frozen=True):
     properties: Mapping[str, str] = {}
 
 
-class _State(Struct):
-    running: Any = None
-
-
-class _ContainerStatus(Struct):
-    name: str = ""
-    state: _State | None = None
-
-
-class _Status(Struct, rename="camel"):
-    container_statuses: list[_ContainerStatus] | None = None
-
-
-class _Metadata(Struct):
-    name: str = ""
-    namespace: str = "default"
-
-
-class _Pod(Struct):
-    metadata: _Metadata | None = None
-    status: _Status | None = None
-
-
-class _Pods(Struct):
-    items: list[_Pod] | None = None
-
-
 def running_containers(text: bytes) -> set[tuple[str, str]]:
     """Pods, as ``namespace/name``, and their containers that run by their status; none where the
     text cannot be read so."""
-    try:
-        pods = msgspec.json.decode(text, type=_Pods).items or []
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-        return set()
     return {
-        (f"{pod.metadata.namespace}/{pod.metadata.name}", one.name)
-        for pod in pods
-        if pod.metadata is not None and pod.status is not None
+        ("/".join(pod.full_name), one.name)
+        for pod in listed_pods(text)
         for one in pod.status.container_statuses or ()
-        if one.state is not None and one.state.running is not None
+        if one.state.running is not None
     }
 
 
@@ -121,7 +90,7 @@ def _rows(text: bytes, where: str, kind: type[R]) -> Iterator[R]:
             raise BadInput(f"has more than {CGROUPS_MOST} lines", where=where, hint=_HINT)
         try:
             yield decode(line)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as error:
+        except DECODE_ERRORS as error:
             message = f"line {number}: {shown(str(error))}"
             raise BadInput(message, where=where, hint=_HINT) from None
 

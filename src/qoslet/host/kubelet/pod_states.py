@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import datetime
-from typing import Any
-
-import msgspec
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
 
 from qoslet.core.managers.state_files import CPU_STATE
 from qoslet.core.node.command_line.parse import CommandLine
+from qoslet.core.node.running_kubelet.listed_pods import ListedPod
 from qoslet.host.kubelet.processes import KubeletProcess
 
 RECENT_SECONDS = 75.0
@@ -28,43 +25,7 @@ _ROOT = "/var/lib/kubelet"
 _FILES = ("actuated_pods_state", "allocated_pods_state", "pod_status_manager_state")
 
 
-class _Running(Struct, rename="camel"):
-    started_at: datetime | None = None
-
-
-class _Exit(Struct, rename="camel"):
-    finished_at: datetime | None = None
-
-
-class _State(Struct):
-    running: _Running | None = None
-    terminated: _Exit | None = None
-
-
-class _Container(Struct):
-    state: _State | None = None
-
-
-class _Status(Struct, rename="camel"):
-    phase: Any = None
-    container_statuses: list[_Container] | None = None
-    init_container_statuses: list[_Container] | None = None
-
-
-class _Metadata(Struct):
-    generation: Any = None
-
-
-class _Pod(Struct):
-    metadata: _Metadata | None = None
-    status: _Status | None = None
-
-
-class _PodList(Struct):
-    items: list[_Pod] | None = None
-
-
-def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> bool:
+def was_resized(process: KubeletProcess, command: CommandLine, pods: Sequence[ListedPod]) -> bool:
     """Whether the states of pods were written within ``RECENT_SECONDS``, other than for a container
     that started then: a pod's start updates QoS cgroups itself. A pod whose spec was changed may be
     resized at the same time. False where that cannot be seen."""
@@ -72,22 +33,17 @@ def was_resized(process: KubeletProcess, command: CommandLine, pods: bytes) -> b
     written = max((_written(f"{folder}/{name}") for name in _FILES), default=0.0)
     if not 0.0 <= time.time() - written < RECENT_SECONDS:
         return False
-    listed = _listed(pods)
-    if any(_was_changed(one) for one in listed):
+    if any(one.was_changed for one in pods):
         return True
-    return all(abs(written - at) > _NEAR_SECONDS for at in _starts(listed))
+    return all(abs(written - at) > _NEAR_SECONDS for at in _starts(pods))
 
 
-def has_ended(pods: bytes) -> bool:
+def has_ended(pods: Iterable[ListedPod]) -> bool:
     """Whether a pod that its kubelet still names ended within ``RECENT_SECONDS``. A pod's end does not
     update QoS cgroups. Source: kubelet.go SyncTerminatedPod."""
-    ended = [
-        one
-        for one in _listed(pods)
-        if one.status is not None and one.status.phase in ("Succeeded", "Failed")
-    ]
     now = time.time()
-    return any(0.0 <= now - at < RECENT_SECONDS for at in _ends(ended))
+    ends = _ends(one for one in pods if one.has_ended)
+    return any(0.0 <= now - at < RECENT_SECONDS for at in ends)
 
 
 def root_directory(command: CommandLine) -> str:
@@ -109,39 +65,13 @@ def _written(path: str) -> float:
         return 0.0
 
 
-def _listed(pods: bytes) -> list[_Pod]:
-    """The pods; none where they cannot be read."""
-    try:
-        return msgspec.json.decode(pods, type=_PodList).items or []
-    except msgspec.ValidationError:
-        return []
-
-
-def _was_changed(pod: _Pod) -> bool:
-    """Whether its spec was, since it was created."""
-    generation = None if pod.metadata is None else pod.metadata.generation
-    return isinstance(generation, int) and generation > 1
-
-
-def _states(pods: list[_Pod]) -> list[_State]:
-    """What the containers of pods do."""
-    return [
-        one.state
-        for pod in pods
-        if pod.status is not None
-        for some in (pod.status.container_statuses, pod.status.init_container_statuses)
-        for one in some or ()
-        if one.state is not None
-    ]
-
-
-def _starts(pods: list[_Pod]) -> list[float]:
+def _starts(pods: Iterable[ListedPod]) -> list[float]:
     """When the containers of pods started, in seconds since the epoch."""
-    rows = [one.running for one in _states(pods)]
+    rows = [one.state.running for pod in pods for one in pod.containers()]
     return [one.started_at.timestamp() for one in rows if one is not None and one.started_at]
 
 
-def _ends(pods: list[_Pod]) -> list[float]:
+def _ends(pods: Iterable[ListedPod]) -> list[float]:
     """When the containers of pods ended, in seconds since the epoch."""
-    rows = [one.terminated for one in _states(pods)]
+    rows = [one.state.terminated for pod in pods for one in pod.containers()]
     return [one.finished_at.timestamp() for one in rows if one is not None and one.finished_at]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qoslet.app.node.sources.api_pods import ApiReader
-from qoslet.app.node.sources.reader import uids_of
+from qoslet.core.node.running_kubelet.listed_pods import uids_of
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed, open_session
 from qoslet.host.cluster.followed_pods import FollowedPods

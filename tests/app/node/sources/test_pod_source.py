@@ -12,7 +12,7 @@ import pytest
 from qoslet.app.node.found_node import KubeletOptions
 from qoslet.app.node.sources.pod_source import Choice, pod_source, readers
 from qoslet.app.node.sources.preferred import PreferredPods
-from qoslet.app.node.sources.reader import lacks_ids, uids_of
+from qoslet.core.node.running_kubelet.listed_pods import listed_pods, uids_of
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed
@@ -40,8 +40,8 @@ def running(*names: str, ids: bool = True) -> bytes:
 
 def test_the_kubelet_is_asked_for_its_pods_and_nothing_else(tmp_path: Path) -> None:
     page = running("a", "b")
-    assert not lacks_ids(page)
-    assert lacks_ids(running("a", ids=False))
+    assert not any(one.lacks_ids for one in listed_pods(page))
+    assert all(one.lacks_ids for one in listed_pods(running("a", ids=False)))
     with kubelet_port({"/pods": page}) as (number, asked):
         source = pod_source("auto", of_kubelet(tmp_path, number), lambda: "n1")
         found = source.poll()

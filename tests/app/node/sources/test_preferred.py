@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from qoslet.app.node.sources.preferred import PreferredPods
-from qoslet.app.node.sources.reader import Seen, uids_of
+from qoslet.app.node.sources.reader import Seen
+from qoslet.core.node.running_kubelet.listed_pods import uids_of
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName, PodsReading
 from qoslet.errors import CannotDo
 

@@ -15,7 +15,8 @@ from qoslet.app.node.found_node import (
     node_name,
 )
 from qoslet.app.node.kubelet_runtime import completed, kubelet_runtime, static_pod_list
-from qoslet.app.node.sources.reader import Seen, lacks_ids, uids_of
+from qoslet.app.node.sources.reader import Seen
+from qoslet.core.node.running_kubelet.listed_pods import listed_pods
 from qoslet.errors import CannotDo
 from qoslet.host.kubelet.answers import Unavailable
 from qoslet.host.kubelet.configuration import Configuration, configuration
@@ -79,9 +80,10 @@ class KubeletReader:
         if is_young:
             # an agent that has just started knows no pod whose values it may have to keep
             known |= pods_of_kubelets(self._options.root)
-        missing = known - uids_of(pods)
+        listed = listed_pods(pods)
+        missing = known - {one.uid for one in listed}
         running = pods_with_processes(missing, self._options.root)
-        if lacks_ids(pods):
+        if any(one.lacks_ids for one in listed):
             runtime = kubelet_runtime(process, kubelet_fields(read, answers))
             pods = completed(pods, runtime)
             running |= frozenset(one.uid for one in runtime.sandboxes)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.app.node.sources.reader import PodReader, Seen, uids_of, with_pods_of
+from qoslet.app.node.sources.reader import PodReader, Seen
 from qoslet.core.node.cluster.retries import wait_seconds
+from qoslet.core.node.running_kubelet.listed_pods import uids_of, with_pods_of
 from qoslet.core.node.running_kubelet.pods_reading import PodsReading
 from qoslet.errors import CannotDo, QosletError, reason_of
 

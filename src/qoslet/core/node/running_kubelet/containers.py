@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from qoslet.core.node.command_line.parse import Document
+from qoslet.core.node.running_kubelet.listed_pods import ListedPod
 
 _STATUSES = (
     ("containers", "containerStatuses"),
@@ -43,67 +43,22 @@ class RuntimeContainer(Struct, frozen=True):
     running: bool
 
 
-class _State(Struct):
-    running: object = None
-
-
-class _Container(Struct, rename={"id": "containerID"}):
-    id: str | None = None
-    state: _State | None = None
-
-
-class _Status(Struct, rename="camel"):
-    container_statuses: list[_Container] | None = None
-    init_container_statuses: list[_Container] | None = None
-    ephemeral_container_statuses: list[_Container] | None = None
-
-
-class _Metadata(Struct):
-    uid: str = ""
-
-
-class _Pod(Struct):
-    metadata: _Metadata | None = None
-    status: _Status | None = None
-
-
-class _PodList(Struct):
-    items: list[_Pod] | None = None
-
-
-def restarting(pods: bytes, containers: Iterable[RuntimeContainer]) -> frozenset[str]:
-    """UIDs of the pods of a PodList whose statuses say that a container runs which the runtime no
-    longer runs, or do not name one that it runs: their kubelet starts it again. Empty where the list
-    cannot be read."""
-    try:
-        found = msgspec.json.decode(pods, type=_PodList)
-    except msgspec.DecodeError:
-        return frozenset()
+def restarting(pods: Iterable[ListedPod], containers: Iterable[RuntimeContainer]) -> frozenset[str]:
+    """UIDs of the ``pods`` whose statuses say that a container runs which the runtime no longer runs,
+    or do not name one that it runs: their kubelet starts it again."""
     running: dict[str, set[str]] = {}
     for one in containers:
         if one.running:
             running.setdefault(one.uid, set()).add(one.id)
     every = set[str]().union(*running.values())
-    return frozenset(
-        pod.metadata.uid
-        for pod in found.items or ()
-        if pod.metadata is not None
-        and pod.status is not None
-        and not _agree(pod.status, running.get(pod.metadata.uid, set()), every)
-    )
+    return frozenset(pod.uid for pod in pods if not _agree(pod, running.get(pod.uid, set()), every))
 
 
-def _agree(status: _Status, running: set[str], every: set[str]) -> bool:
+def _agree(pod: ListedPod, running: set[str], every: set[str]) -> bool:
     """Whether a status names the containers of its pod that run, and says of none that it does but of
     those of ``every`` pod."""
-    lists = (
-        status.container_statuses,
-        status.init_container_statuses,
-        status.ephemeral_container_statuses,
-    )
-    rows = [one for some in lists for one in some or () if one.id]
-    named = {str(one.id).rpartition("/")[2]: one.state for one in rows}
-    told = {id for id, state in named.items() if state is not None and state.running is not None}
+    named = {one.id.rpartition("/")[2]: one.state for one in pod.containers() if one.id}
+    told = {id for id, state in named.items() if state.running is not None}
     return told <= every and running <= named.keys()
 
 
