@@ -8,10 +8,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qoslet.core.api.documents import Document, value_document
+from qoslet.core.api.documents import Document, FileOrder, value_document
 from qoslet.core.api.input.fault_rows import FAULTS_TOLD
 from qoslet.core.api.manifest import Options, pods_from
-from qoslet.core.api.manifest_set import FileChange, ManifestSet, Order
+from qoslet.core.api.manifest_set import FileChange, ManifestSet
 from qoslet.errors import BadInput
 
 OPTIONS = Options(keep_raw=True)
@@ -66,7 +66,7 @@ def names(files: ManifestSet) -> set[tuple[str, str]]:
     return {(entry.pod.name, entry.file) for entry in files.entries.values()}
 
 
-def expected(files: Mapping[Order, FileChange]) -> dict[str, str]:
+def expected(files: Mapping[FileOrder, FileChange]) -> dict[str, str]:
     """The pods that count of files that were all good, read one after another."""
     named: set[str] = set()
     found: dict[str, str] = {}
@@ -102,7 +102,7 @@ def test_the_first_file_counts_whatever_came_before(
     moves: list[list[tuple[str, Pods | int]]],
 ) -> None:
     files = ManifestSet(OPTIONS)
-    good: dict[Order, FileChange] = {}
+    good: dict[FileOrder, FileChange] = {}
     for move in moves:
         changes = []
         for file, content in move:

@@ -25,6 +25,9 @@ from qoslet.errors import BadInput, FaultCode
 
 Text = bytes | memoryview
 
+FileOrder = tuple[int, str]
+"""Where a file stands among many: the place of its path on the command line, then its name."""
+
 
 class Document(Struct, frozen=True):
     """One document of a file.

@@ -14,9 +14,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qoslet.core.api.config.index import ConfigIndex
-from qoslet.core.api.documents import Document
+from qoslet.core.api.documents import Document, FileOrder
 from qoslet.core.api.input.entry import Entry as Entry
-from qoslet.core.api.input.entry import Order as Order
 from qoslet.core.api.input.entry import Place as Place
 from qoslet.core.api.input.fault_rows import fault_of, fault_rows
 from qoslet.core.api.input.incumbents import holders, incumbents
@@ -36,7 +35,7 @@ class FileChange(Struct, frozen=True):
     ``file`` is its name as it may be shown; ``given``: a person named this very file."""
 
     file: str
-    order: Order
+    order: FileOrder
     documents: tuple[Document | BadInput, ...] | None
     given: bool = False
 
@@ -64,14 +63,14 @@ class ManifestSet:
         self._options = replace(options, keep_raw=True)
         self._reader = PodReader(options.allocated)
         self._reads = 0
-        self._files: dict[Order, _File] = {}
+        self._files: dict[FileOrder, _File] = {}
         self._named: dict[str, dict[Place, Entry]] = {}
         self._known: dict[str, dict[Place, Entry]] = {}
-        self._templated: set[Order] = set()
-        self._related: set[Order] = set()
+        self._templated: set[FileOrder] = set()
+        self._related: set[FileOrder] = set()
         self._left_out: dict[Workload, str] = {}
         self._renamed: dict[Place, Entry] = {}
-        self._telling: set[Order] = set()
+        self._telling: set[FileOrder] = set()
         self._rows: tuple[Problem, ...] | None = None
         self.entries: dict[str, Entry] = {}
         self.config = ConfigIndex()
@@ -224,7 +223,7 @@ class ManifestSet:
             yield self._named, key
         yield self._known, entry.pod.uid
 
-    def _own(self, order: Order, owners: Owners) -> None:
+    def _own(self, order: FileOrder, owners: Owners) -> None:
         """Record the files that ``_judge_owners`` considers."""
         (self._related.add if owners.related else self._related.discard)(order)
         (self._templated.add if owners.templates else self._templated.discard)(order)
@@ -373,7 +372,7 @@ class ManifestSet:
             return Problem("error", f"{pod.where}: metadata.name", message, _NEXT)
         return None
 
-    def _note_problems(self, order: Order) -> None:
+    def _note_problems(self, order: FileOrder) -> None:
         """Record whether a file has problems."""
         file = self._files.get(order)
         telling = file is not None and (

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.node import Hierarchy
 
 Layout = Literal["v1", "hybrid", "v2"]
 
@@ -24,7 +25,7 @@ class Controller(Struct, frozen=True):
 
     name: str
     where: str
-    hierarchy: Literal["v1", "v2"]
+    hierarchy: Hierarchy
     delegated: bool | None = None
     writable: bool | None = None
 

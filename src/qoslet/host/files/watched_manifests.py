@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from errno import EIO
 from typing import IO
 
-from qoslet.core.api.documents import Document
-from qoslet.core.api.manifest_set import FileChange, Order
+from qoslet.core.api.documents import Document, FileOrder
+from qoslet.core.api.manifest_set import FileChange
 from qoslet.core.api.schema import shown
 from qoslet.core.problem import Problem
 from qoslet.errors import SHORTAGES, BadInput
@@ -96,11 +96,11 @@ class ManifestFiles:
         self._above: set[str] = set()
         self._next_look = clock()
         self._first = True
-        self._queue: deque[tuple[Order, bool]] = deque()
+        self._queue: deque[tuple[FileOrder, bool]] = deque()
         self._changes: list[FileChange] = []
         self._rounds = 0
         # True: by a file's coming alone, it may be written still
-        self._dirty: dict[Order, bool] = {
+        self._dirty: dict[FileOrder, bool] = {
             (given.number, ""): False for given in self._given if given.stream
         }
 

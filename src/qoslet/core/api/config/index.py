@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qoslet.core.api.config.objects import ConfigKey, ConfigObject
+from qoslet.core.api.documents import FileOrder
 from qoslet.core.problem import Problem
-
-FileOrder = tuple[int, str]
-"""Where a file stands (``entry.Order``)."""
 
 
 class ConfigIndex:

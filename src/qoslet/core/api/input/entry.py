@@ -8,14 +8,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.core.api.documents import run_document
+from qoslet.core.api.documents import FileOrder, run_document
 from qoslet.core.api.owners import Claim, Workload
 from qoslet.core.api.pod import Pod
 
-Order = tuple[int, str]
-"""Where a file stands: the place of its path on the command line, then its name."""
-
-Place = tuple[Order, int]
+Place = tuple[FileOrder, int]
 """Where a pod stands: its file, and its number in it."""
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from qoslet.core.api.documents import FileOrder
 from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput
 
 if TYPE_CHECKING:
     from qoslet.core.api.platform.runtime_class import RuntimeClass
-
-FileOrder = tuple[int, str]
-"""Where a file stands (``entry.Order``)."""
 
 
 class RuntimeClassIndex:
