@@ -87,6 +87,8 @@ lint: $(VENV)/dev.stamp ## Style, types and import contracts only
 	@$(BIN)/lint-imports
 
 docs: $(VENV)/dev.stamp ## Write the pages and pictures that come from the code
+	@$(BIN)/python -m docs.generate.document_types
+	@$(BIN)/ruff check -q --fix src/qoslet/render/documents/types && $(BIN)/ruff format -q src/qoslet/render/documents/types
 	@$(BIN)/python -m docs.generate
 	@$(BIN)/python -m docs.pictures.render
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from bench.memory import memqos, memqosdraw
-from docs import generate
+from docs.generate import __main__ as generate
 from docs.pictures import growth, render, throttling
 from qoslet.core.node.node import HostFacts
 from tests.frozen import counts

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 import qoslet
-from docs import documenttypes
+from docs.generate import document_types
 from qoslet.core.node.flags import Flags
 from qoslet.library_arguments import flags_from
 from tests.cli.fixtures import PODS, run, write
@@ -241,9 +241,9 @@ def test_convert_takes_its_options_as_one_value() -> None:
 
 def test_the_types_of_documents_are_those_of_the_schemas() -> None:
     folder = REPO / "src" / "qoslet" / "render" / "documents" / "types"
-    for kind in (*documenttypes.KINDS, "rules"):
+    for kind in (*document_types.KINDS, "rules"):
         written = (folder / f"{kind}.py").read_text(encoding="utf-8")
-        assert ast.dump(ast.parse(documenttypes.text(kind))) == ast.dump(ast.parse(written)), kind
+        assert ast.dump(ast.parse(document_types.text(kind))) == ast.dump(ast.parse(written)), kind
 
 
 def test_documents_have_the_fields_of_their_types(tmp_path: Path) -> None:

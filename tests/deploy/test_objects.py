@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from docs import deployparts
+from docs.generate import deploy_parts
 from qoslet.cli.commands import COMMANDS, parser_of
 from qoslet.core.node.cluster.rights import RIGHTS, Use
 from qoslet.host.nri.link import SOCKET
@@ -143,7 +143,7 @@ def test_a_policy_that_changes_is_no_new_agent() -> None:
 
 
 def test_alerts_and_dashboard_are_those_of_the_program() -> None:
-    made = deployparts.files()
+    made = deploy_parts.files()
     assert len(made) == 4
     for path, text in made.items():
         assert path.read_text() == text, "make docs writes it"

@@ -1,4 +1,4 @@
-"""The conversion document as types. Written by ``docs.documenttypes`` from its schema."""
+"""The conversion document as types. Written by ``docs.generate.document_types`` from its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ids of rules as a type. Written by ``docs.documenttypes`` from the schema of a plan."""
+"""The ids of rules as a type. Written by ``docs.generate.document_types`` from the schema of a plan."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from qoslet.render.documents import Document, encode, encode_yaml
 from qoslet.render.documents.monitoring import BESIDE_KUBELETS, dashboard, rules
 
-DEPLOY = Path(__file__).parents[1] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 HEAD = "# From the code: make docs writes it.\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from docs.specimens import asked, pod, pods_of
+from docs.generate.specimens import asked, pod, pods_of
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.plan.effective_memory import standings
 from qoslet.core.plan.plan import plan

@@ -9,18 +9,18 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "src" / "qoslet" / "render" / "documents" / "types"
 KINDS = ("plan", "explanation", "diff", "conversion", "audit")
 
-HEAD = '''"""The {kind} document as types. Written by ``docs.documenttypes`` from its schema."""
+HEAD = '''"""The {kind} document as types. Written by ``docs.generate.document_types`` from its schema."""
 
 from __future__ import annotations
 
 from typing import {names}
 {more}'''
 
-RULES = '''"""The ids of rules as a type. Written by ``docs.documenttypes`` from the schema of a plan."""
+RULES = '''"""The ids of rules as a type. Written by ``docs.generate.document_types`` from the schema of a plan."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ from bench.figures import Figure
 from bench.figures import table as figure_table
 from bench.offline import growth
 from bench.run import KEPT
-from docs import deployparts, memoryforms, memorymeasured, phases, referenceparts
-from docs.specimens import sentences
+from docs.generate import deploy_parts, memory_forms, memory_measured, phases, reference_parts
+from docs.generate.specimens import sentences
 from qoslet.cli.help.man_page import page
 from qoslet.core.reconcile.file_writers import NEWEST, TABLE, FileWriter
 from qoslet.core.rules.catalog import RULES, Rule
 from qoslet.core.versions.kubernetes import DESIGN_ROWS, ROWS, ReleaseBehaviour
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "qoslet"
 FAMILIES = ("cpu", "memory", "swap", "hugetlb", "pids", "oom", "oci", "windows")
 
@@ -228,9 +228,9 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "figures": figures,
     "main figures": main_figures,
     "growth": fleet_growth,
-    **memoryforms.PARTS,
-    **memorymeasured.PARTS,
-    **referenceparts.PARTS,
+    **memory_forms.PARTS,
+    **memory_measured.PARTS,
+    **reference_parts.PARTS,
     **phases.PARTS,
 }
 
@@ -256,7 +256,7 @@ def pages() -> list[Path]:
 
 def main() -> int:
     """Write the pages, or with ``--check`` name those that are out of date."""
-    made = {path: current(path) for path in pages()} | {MAN_PAGE: page()} | deployparts.files()
+    made = {path: current(path) for path in pages()} | {MAN_PAGE: page()} | deploy_parts.files()
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:

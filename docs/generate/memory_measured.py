@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from bench.memory import burstable, throttling
 from bench.memory.pressed import Guest, Served, kept
-from docs.memoryforms import table
+from docs.generate.memory_forms import table
 
 Row = TypeVar("Row", burstable.Outcome, throttling.Outcome)
 Key = TypeVar("Key", bound=Hashable)
