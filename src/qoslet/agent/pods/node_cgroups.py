@@ -7,13 +7,14 @@ down (``core.reconcile.limit_shrink``); no pod waits for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from qoslet.agent.state.cgroup_executor import CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import controller
+from qoslet.core.cgroup.names import parents
 from qoslet.core.cgroup.observed import ObservedCgroup
 from qoslet.core.cgroup.tree_owner import advice
 from qoslet.core.reconcile.drift import Cause, lacking
@@ -71,7 +72,7 @@ class NodeCgroups:
         due = {(step.path, step.file) for step in diff.steps}
         # what needs no step any more waits for no attempt
         self._retries = {key: retry for key, retry in self._retries.items() if key in due}
-        steps = [step for step in diff.steps if not self._in_backoff(step, now)]
+        steps = self._due(diff.steps, now)
         self._journal_foreign(steps, diff)
         batch = context.executor.perform(steps)
         log = context.log
@@ -84,8 +85,8 @@ class NodeCgroups:
                 continue
             log.errors.append(f"{one.step.describe()}: {one.error}")
             self._back_off(key, now)
-        made = {one.step.path for one in batch.outcomes if one.step.kind == "create"}
-        self.missing = (self.missing - made) | batch.not_created
+        made = _created(one.step for one in batch.outcomes) - batch.not_created
+        self.missing = _created(diff.steps) - made
         for path in diff.foreign:
             log.errors.append(
                 f"{path}: another process created this cgroup: it is not in the journal"
@@ -195,10 +196,17 @@ class NodeCgroups:
             sets.append(Set(step.path, step.file, before, step.value))
         executor.journal.record(sets)
 
-    def _in_backoff(self, step: Step, now: float) -> bool:
-        """Whether a step waits for its next attempt."""
-        retry = self._retries.get((step.path, step.file))
-        return retry is not None and now < retry.retry_at
+    def _due(self, steps: Sequence[Step], now: float) -> list[Step]:
+        """The steps that wait for no attempt of their own, nor for that at a cgroup at or above
+        theirs."""
+        waiting = {key for key, retry in self._retries.items() if now < retry.retry_at}
+        absent = _created(steps) & {path for path, file in waiting if not file}
+        return [
+            step
+            for step in steps
+            if (step.path, step.file) not in waiting
+            and absent.isdisjoint((step.path, *parents(step.path)))
+        ]
 
     def _back_off(self, key: Key, now: float) -> None:
         """A step failed: the next attempt waits."""
@@ -221,3 +229,8 @@ class NodeCgroups:
         if self.missing and not at:
             at.append(now + self._context.config.retry_backoff.longest)
         self.sync_at = min(at, default=None)
+
+
+def _created(steps: Iterable[Step]) -> set[str]:
+    """The cgroups that steps create."""
+    return {step.path for step in steps if step.kind == "create"}
