@@ -27,6 +27,51 @@ def test_a_runtime_that_cannot_be_reached_is_said_and_harms_nobody() -> None:
     assert bench.keeper.running == {"a", "b"}
 
 
+def test_a_pod_that_is_wanted_again_before_it_could_be_stopped_goes_on() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    pids = dict(bench.keeper.kept["a"].pids)
+    bench.keeper.deaf.add("a")
+    bench.source.drop("a")
+    assert any("stopping d/a" in line for line in bench.turn(1.0).errors)
+    bench.put("a")
+    bench.turn(0.1)
+    bench.keeper.deaf.clear()
+    for _ in range(3):
+        bench.turn(5.0)
+    assert bench.keeper.kept["a"].pids == pids
+    assert bench.rows["a"].phase == "Running"
+
+
+def test_one_that_was_evicted_is_stopped_first_and_starts_anew() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    pids = dict(bench.keeper.kept["a"].pids)
+    bench.reconciler.context.workers["a"].eviction_reason = "Evicted", "the node is short of memory"
+    bench.keeper.deaf.add("a")
+    bench.source.drop("a")
+    bench.turn(1.0)
+    bench.put("a")
+    bench.turn(0.1)
+    bench.keeper.deaf.clear()
+    for _ in range(3):
+        bench.turn(5.0)
+    assert bench.keeper.running == {"a"}
+    assert bench.keeper.kept["a"].pids != pids
+
+
+def test_a_pod_that_goes_before_the_first_look_counts_in_no_qos_cgroup() -> None:
+    bench = Bench()
+    bench.put("a", "cpu=500m")
+    bench.put("b", "cpu=1")
+    bench.source.drop("b")
+    bench.turn()
+    assert bench.keeper.running == {"a"}
+    assert bench.value(f"{ROOT}/kubepods/burstable", "cpu.shares") == "512"
+
+
 def test_a_runtime_that_lost_a_pod_begins_it_anew_after_ending_its_processes() -> None:
     bench = Bench()
     bench.put("a")
@@ -239,12 +284,16 @@ def test_switching_pod_groups_on_restarts_pods_inside_them_but_not_those_that_ne
 def test_switching_them_off_brings_containers_out() -> None:
     bench = Bench()
     bench.put("a")
+    bench.put("ended", restart="Never")
     bench.turn()
+    bench.keeper.end("ended")
+    bench.turn(1.0)
     bench.begin()
     bench.source.again(node(cgroups_per_qos=False, enforce_node_allocatable=()))
     for _ in range(3):
         bench.turn(1.0)
     bench.turn(11.0)
+    bench.turn(1.0)
     assert bench.keeper.running == {"a"}
     assert not [path for path in bench.groups() if "kubepods" in path]
 

@@ -54,7 +54,7 @@ class Admission:
         if not self._adopted:
             self._adopt_all(desired)
         self._decide_kept(desired)
-        for uid in context.workers.keys() - desired.pods.keys():
+        for uid in (context.workers.keys() | desired.removed) - desired.pods.keys():
             if uid not in context.kept:
                 self._not_desired(uid)
         for uid, desired_pod in desired.pods.items():
@@ -333,7 +333,7 @@ class Admission:
             case WorkerPhase.PENDING:
                 self._pending_changed(worker, desired_pod)
             case WorkerPhase.RUNNING:
-                self._running_changed(worker, desired_pod)
+                self._running_changed(worker, desired_pod, is_back=before is None)
 
     def _reject(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
         """Reject a pod that may not run here; one that was started before the edit stays as it
@@ -364,16 +364,16 @@ class Admission:
         # what was refused may be right now
         worker.clear_backoff()
 
-    def _running_changed(self, worker: PodWorker, desired_pod: DesiredPod) -> None:
-        """A running pod's manifest changed."""
+    def _running_changed(self, worker: PodWorker, desired_pod: DesiredPod, is_back: bool) -> None:
+        """A running pod's manifest changed, or ``is_back`` before the pod could be stopped."""
         if why := _why_replaced(worker, desired_pod):
             self.restart(worker, why)
             return
         if worker.refused_stop_seconds is not None:
-            if (
-                not worker.restart_pending
-                or container_paths(desired_pod.planned.groups) != worker.container_cgroups
-            ):
+            worker.restart_pending |= is_back
+            stays = container_paths(desired_pod.planned.groups) == worker.container_cgroups
+            is_over = worker.failed or worker.eviction_reason[0]
+            if not worker.restart_pending or is_over or not stays:
                 return
             # what runs is wanted again before it could be stopped
             worker.restart_pending, worker.refused_stop_seconds = False, None

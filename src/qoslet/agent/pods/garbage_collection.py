@@ -42,7 +42,8 @@ class GarbageCollector:
         """Compare everything that exists with what the pods have."""
         context = self._context
         upper = {group.path for group in context.plan.upper()} - {None}
-        tops = {top for worker in context.workers.values() for top in worker.top_cgroups}
+        standing = (one for one in context.workers.values() if not one.cleanup_done)
+        tops = {top for worker in standing for top in worker.top_cgroups}
         known, pods = upper | tops, tops - upper
         above = {path for one in known if one for path in parents(one)}
         found: dict[str, None] = {}
