@@ -3,7 +3,10 @@ converges, and restarts nobody who need not be."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast, get_args
 
 import pytest
@@ -12,7 +15,9 @@ from qoslet.core.node.node import Hierarchy
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Outcome, Step
 from qoslet.core.workload.process_spec import MemoryVolume, PodSpec
-from tests.agent.fixtures import ROOT, Bench, pod_of, spec_of
+from qoslet.errors import CannotDo
+from tests.agent.fixtures import ROOT, Bench, node, pod_of, spec_of
+from tests.agent.world import Agent, World, pod
 
 HIERARCHIES: tuple[Hierarchy, ...] = get_args(Hierarchy)
 
@@ -128,3 +133,59 @@ def test_killed_at_any_boundary_the_next_agent_converges(hierarchy: Hierarchy) -
     assert whole > 70
     for boundary in range(whole):
         scenario(hierarchy, boundary)
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_pods_wait_no_longer_than_the_cgroup_above_them(hierarchy: str, tmp_path: Path) -> None:
+    world = World(hierarchy)
+    agent = Agent(world, tmp_path, node(hierarchy), [pod("a")])  # type: ignore[arg-type]
+
+    def refuse(what: str) -> None:
+        if what == "record":
+            raise CannotDo("the journal's file system is full", where=ROOT)
+
+    world.on = refuse
+    assert agent.turn().errors
+    world.on = lambda what: None
+    # the pod that comes now looks at all cgroups above it before that one's next attempt
+    agent.wait(0.2)
+    agent.source.put(*pod("b"))
+    agent.settle()
+    assert world.runtime.begins == {"a": 1, "b": 1}
+    agent.close()
+
+
+def test_a_cgroup_of_which_a_part_was_left_is_ours_when_it_is_whole(tmp_path: Path) -> None:
+    world = World("v1")
+    agent = Agent(world, tmp_path, node("v1"), [pod("a", limit="cpu=1 memory=128Mi")])
+    path = f"{ROOT}/kubepods/burstable/poda/app"
+
+    def torn(what: str) -> None:
+        # made in memory, cpu, cpuacct and cpuset, then removed where the kernel lets it
+        if what in (f"mkdir {path} pids", f"rmdir {path} cpuset"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    world.on = torn
+    agent.turn()
+    agent = _killed(agent, tmp_path)
+
+    def until(what: str) -> None:
+        if what == f"write {path} memory.limit_in_bytes":
+            raise Killed
+
+    agent.world.on = until
+    with pytest.raises(Killed):
+        agent.settle()
+    agent = _killed(agent, tmp_path)
+    agent.settle()
+    assert agent.world.runtime.begins == {"a": 1}
+    agent.close()
+
+
+def _killed(agent: Agent, state: Path) -> Agent:
+    """The next agent, after one was killed."""
+    world = agent.world.copy()
+    world.journal = agent.file.read_bytes()
+    agent.world.on = lambda what: None
+    agent.close()
+    return Agent(world, state, node("v1"), [pod("a", limit="cpu=1 memory=128Mi")])

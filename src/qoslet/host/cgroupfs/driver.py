@@ -118,7 +118,7 @@ class Cgroupfs:
 
     def _intents(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Entry]:
         """What the steps are going to do."""
-        return intents(steps, befores, self._unmade, self.identity)
+        return intents(steps, befores, self._unmade, self._exists)
 
     def _befores(self, steps: Sequence[Step]) -> dict[int, str]:
         """The values that ``set`` steps replace, by the step's number, where they can be read."""
@@ -241,7 +241,7 @@ class Cgroupfs:
             # A group above that we made was removed by somebody.
             self._known.clear()
             chain = self._unmade(path)
-            self._record(making(chain, {}, set(), self.identity))
+            self._record(making(chain, {}, set(), self._exists))
             self._make(chain)
 
     def _in_journal(self, path: str) -> bool:
@@ -361,6 +361,10 @@ class Cgroupfs:
     def identifies(self, path: str) -> bool:
         """Whether the first hierarchy has a group."""
         return self.layout.trees[0].identity(checked(path)) is not None
+
+    def _exists(self, path: str) -> bool:
+        """Whether a group is there, and not only what is left of it beside its inode."""
+        return self.identifies(path)
 
     def below(self, path: str) -> list[str]:
         """The group and all below it in any hierarchy, children first; empty if absent."""

@@ -8,15 +8,15 @@ from qoslet.core.reconcile.journal import CreateIntent, Entry, Removed, Set
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.linux.openat import parent
 
-Identity = Callable[[str], int | None]
-"""The inode of a group; None where there is none. Raises ValueError for what is no plain path."""
+Exists = Callable[[str], bool]
+"""Whether there is a group. Raises ValueError for what is no plain path."""
 
 
 def intents(
     steps: Sequence[Step],
     befores: Mapping[int, str],
     unmade: Callable[[str], list[str]],
-    identity: Identity,
+    exists: Exists,
 ) -> list[Entry]:
     """The entries of ``steps``. ``befores`` are the values that they replace, by step number;
     ``unmade`` gives the groups down to one that are not known to exist."""
@@ -29,7 +29,7 @@ def intents(
                 found.append(Set(step.path, step.file, befores.get(number), step.value))
             case "create":
                 chain = [*unmade(parent(step.path)), step.path]
-                found += making(chain, there, new, identity)
+                found += making(chain, there, new, exists)
                 there.update(dict.fromkeys(chain, True))
             case "remove":
                 found.append(Removed(step.path))
@@ -38,18 +38,18 @@ def intents(
 
 
 def making(
-    chain: Iterable[str], there: Mapping[str, bool], new: set[str], identity: Identity
+    chain: Iterable[str], there: Mapping[str, bool], new: set[str], exists: Exists
 ) -> list[Entry]:
     """Those of ``chain`` that are not there are going to be made; ``there`` is what the steps before
     come to, ``new`` what they make."""
     found: list[Entry] = []
     try:
         for path in chain:
-            exists = there.get(path)
-            if exists is None:
+            known = there.get(path)
+            if known is None:
                 # a group that is not there has none below it
-                exists = parent(path) not in new and identity(path) is not None
-            if not exists:
+                known = parent(path) not in new and exists(path)
+            if not known:
                 found.append(CreateIntent(path))
                 new.add(path)
     except ValueError:

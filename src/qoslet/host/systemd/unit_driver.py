@@ -105,6 +105,9 @@ class UnitDriver(Cgroupfs):
         """True: systemd makes a unit only in the hierarchies that it needs."""
         return True
 
+    def _exists(self, path: str) -> bool:
+        return self.identity(path) is not None
+
     def _do(self, steps: Sequence[Step], befores: Mapping[int, str]) -> list[Outcome]:
         """The steps in waves of pieces, reported up to the first that failed."""
         done: dict[int, Outcome] = {}
