@@ -130,8 +130,8 @@ class Walk:
         number, uid = int(name[1:]), name + some.choice(("", "x"))
         limit = f"cpu={some.randrange(1, 4)} memory={some.choice((32, 64, 128))}Mi"
         resized = chance > 0.8 and number % len(KINDS) == 0
-        one, spec = pod(name, limit=limit) if resized else KINDS[number % len(KINDS)](name)  # type: ignore[misc]
-        self.wanted[name] = replace(one, uid=uid), replace(spec, uid=uid)
+        made = pod(name, limit=limit) if resized else KINDS[number % len(KINDS)](name)
+        self.wanted[name] = replace(made[0], uid=uid), replace(made[1], uid=uid)
 
     def _meddle(self) -> None:
         """Others write, remove and end what they like."""

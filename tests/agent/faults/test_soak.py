@@ -15,10 +15,12 @@ import pytest
 
 from qoslet.agent.config import Config
 from qoslet.agent.state.pod_phases import WorkerPhase
+from qoslet.core.api.pod import Pod
 from qoslet.core.plan.live_plan import LivePlan
 from qoslet.core.reconcile.drift import compare
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.life import Backoff
+from qoslet.core.workload.process_spec import PodSpec
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.async_writes import CompletedWrite
 from qoslet.host.cgroupfs.write_errors import PendingWrite
@@ -116,7 +118,7 @@ def vanish(world: World, weather: Weather) -> None:
         world.kernel.rmdir(below)
 
 
-KINDS: tuple[Callable[[str], object], ...] = (
+KINDS: tuple[Callable[[str], tuple[Pod, PodSpec]], ...] = (
     lambda name: pod(name, request="cpu=500m memory=64Mi", limit="cpu=500m memory=64Mi"),
     lambda name: pod(name, "app", "more", limit="cpu=1 memory=128Mi"),
     lambda name: pod(name, request="", command="slow"),
@@ -151,14 +153,14 @@ def churn(agent: Agent, weather: Weather, numbers: range) -> None:
     some, source, world = weather.some, agent.source, agent.world
     for number in numbers:
         name = f"p{number}"
-        source.put(*KINDS[number % len(KINDS)](name))  # type: ignore[misc]
+        source.put(*KINDS[number % len(KINDS)](name))
         alive = list(source.pods)
         if len(alive) > AT_ONCE:
             source.drop(some.choice(alive))
         if alive and some.random() < 0.2:
             which = some.choice(list(source.pods))
             kind = KINDS[int(which[1:]) % len(KINDS)]
-            source.put(*(kind(which) if some.random() < 0.5 else pod(which, limit="cpu=3")))  # type: ignore[misc]
+            source.put(*(kind(which) if some.random() < 0.5 else pod(which, limit="cpu=3")))
         vanish(world, weather)
         agent.turn()
         agent.wait(0.2)

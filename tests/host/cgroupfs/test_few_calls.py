@@ -23,9 +23,9 @@ class Asked(Cgroupfs):
 
     asked: list[str]
 
-    def identity(self, path: str) -> int | None:
+    def identifies(self, path: str) -> bool:
         self.asked.append(path)
-        return super().identity(path)
+        return super().identifies(path)
 
 
 def test_below_a_group_that_is_to_be_made_none_is_looked_for(tmp_path: Path) -> None:
