@@ -37,6 +37,7 @@ def test_a_pod_that_is_stopped() -> None:
     assert (event.severity, event.reason) == ("info", "ManifestRemoved")
     (row,) = bench.reconciler.pod_rows()
     assert (row.phase, row.reason) == ("Terminating", "ManifestRemoved")
+    assert row.status == "Terminating", "as kubectl says"
     bench.keeper.end("a", code=143)
     turn = bench.turn(1.0)
     assert [one.line for one in turn.events] == [

@@ -71,12 +71,14 @@ def run(
     *,
     reload: Callable[[], None] = lambda: None,
     undo: Callable[[], list[str]] = list,
+    ending: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Sync until the end is requested, ``config.duration_seconds`` are over or every pod has ended
     (unless pods are to be kept), then remove everything.
 
-    ``reload`` reads the configuration again, ``undo`` restores cgroups of others. Raises
-    ``CannotDo`` naming what is left.
+    ``reload`` reads the configuration again, ``undo`` restores cgroups of others,
+    ``ending`` is called again and again while pods are stopped. Raises ``CannotDo`` naming what is
+    left.
     """
     begun = clock.monotonic()
     synced = False
@@ -100,7 +102,7 @@ def run(
             clock.sleep(max(0.0, wait))
         ended = RunResult(cause, reconciler.pod_rows())
     finally:
-        left = _finish(config, reconciler, stop, surface, undo)
+        left = _finish(config, reconciler, stop, surface, undo, ending)
     if left:
         raise CannotDo(
             f"cleanup incomplete, {len(left)} left: {left[0]}",
@@ -135,6 +137,7 @@ def _finish(
     stop: StopSignal,
     surface: Surface,
     undo: Callable[[], list[str]],
+    ending: Callable[[], None],
 ) -> list[str]:
     """Keep the pods or remove everything, whatever becomes of the surface; returns what is
     left."""
@@ -153,7 +156,7 @@ def _finish(
         if count := running + stopping:
             surface.log(f"stopping {plural(count, 'pod')}; press Ctrl-C again to kill them")
     finally:
-        left = end(reconciler, lambda: stop.requested() > 1, undo, surface.log)
+        left = end(reconciler, lambda: stop.requested() > 1, undo, surface.log, ending)
     return left
 
 

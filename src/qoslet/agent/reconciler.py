@@ -357,6 +357,8 @@ class Reconciler:
         self._collect_pending()
         context.work_queue = set(context.workers)
         self._terminate_due()
+        for worker in context.workers.values():
+            worker.update_status(context.clock.wall())
 
     def next_at(self) -> float | None:
         """The monotonic time at which something is due that no descriptor announces."""

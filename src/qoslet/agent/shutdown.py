@@ -25,12 +25,13 @@ def end(
     hurry: Callable[[], bool],
     undo: Callable[[], list[str]] = list,
     log: Callable[[str], None] = lambda line: None,
+    ending: Callable[[], None] = lambda: None,
 ) -> list[str]:
     """Stop all pods and remove our cgroups below the root. Returns what is left, a sentence each.
 
     ``hurry`` is asked on the way: once true, grace periods end at once. ``undo`` restores values in
     cgroups of others and returns what it could not. ``log`` takes, once each, what keeps pods from
-    ending.
+    ending. ``ending`` is called after each look at them.
     """
     context = reconciler.context
     if context.desired is None:
@@ -51,14 +52,10 @@ def end(
                     reconciler.teardown.stop(worker, 0.0)
         reconciler.drain()
         _log_new({*context.log.notes, *context.log.errors}, logged, log)
-        left = [
-            worker
-            for worker in context.workers.values()
-            if worker.phase is not WorkerPhase.TERMINATING
-        ]
+        ending()
         if reconciler.teardown.freeing:
             deadline = None
-        elif context.workers and len(left) == len(context.workers):
+        elif context.workers and not reconciler.count_in(WorkerPhase.TERMINATING):
             # nothing but removals are left, which are over within moments or not at all
             deadline = deadline or context.now + context.config.removal_seconds
             if context.now >= deadline:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.agent.agents import Agent, agent
+from tests.live.agent.agents import SLOW, Agent, agent
 from tests.live.agent.test_run import ENVIRONMENT, PATIENCE, ended, pod
 
 __all__ = ["agent"]
@@ -79,3 +82,29 @@ def test_status_age_usage_and_a_rejected_edit(agent: Agent) -> None:
     ages = {name: item["createdAt"] for name, item in again.items() if name in ("hog", "crash")}
     assert ages == {name: first[name]["createdAt"] for name in ages}
     assert set(listed(agent, "hog")) == {"hog"}
+
+
+def test_pods_that_end_with_their_run_are_told_as_such(agent: Agent) -> None:
+    stays = pod("stays", "trap : TERM; while :; do sleep 0.1; done")
+    agent.write("stays", stays.replace("Seconds: 3", f"Seconds: {20 * SLOW:.0f}"))
+    agent.write("goes", pod("goes", "exec sleep 1000"))
+    run = agent.begin()
+    agent.until(
+        lambda: [one["status"] for one in listed(agent).values()] == ["Running"] * 2, PATIENCE
+    )
+    run.send_signal(signal.SIGINT)
+    agent.until(lambda: set(listed(agent)) == {"stays"}, PATIENCE)
+    assert listed(agent)["stays"]["status"] == "Terminating"
+    assert agent.answers()
+    agent.write("goes", pod("goes", "exec sleep 2000"))
+    begun, busy = time.monotonic(), cpu_seconds(run.pid)
+    time.sleep(1)
+    assert cpu_seconds(run.pid) - busy < 0.4 * (time.monotonic() - begun), "it waits in a loop"
+    run.send_signal(signal.SIGINT)
+    ended(run)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(word) for word in words[11:13]) / os.sysconf("SC_CLK_TCK")

@@ -213,8 +213,9 @@ class PodWorker(Struct):
         )
         waiting_reason = ("", "") if waits is None else (waits.reason, waits.message)
         reason = (self.reason, self.message) if self.reason else self.eviction_reason
-        own = reason[0]
-        reason = reason if own else waiting_reason
+        phase = self.status_phase
+        own = "" if phase == "Terminating" else reason[0]
+        reason = reason if reason[0] else waiting_reason
         if self.not_ended:
             reason = reason[0], "; ".join(filter(None, (reason[1], self.not_ended)))
         if self.kept_manifest is not None:
@@ -225,7 +226,7 @@ class PodWorker(Struct):
             namespace=namespace,
             name=name,
             qos=self.qos,
-            phase=self.status_phase,
+            phase=phase,
             reason=reason[0],
             message=reason[1],
             since=self.since_wall_seconds,
@@ -235,7 +236,7 @@ class PodWorker(Struct):
             resize_reason=self.resize_reason,
             manifest=self.kept_manifest or ("" if self.desired is None else self.desired.manifest),
             containers=self.container_states,
-            status=own or pod_reason(self.status_phase, self.container_states, roles),
+            status=own or pod_reason(phase, self.container_states, roles),
             created=self.created,
             edit_rejected=rejected_edit or self.rejected_edit,
             roles=roles,

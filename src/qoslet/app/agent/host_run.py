@@ -55,6 +55,7 @@ class HostRun(Struct):
     notes: Callable[[], Sequence[str]]
     log_lines: Callable[[], list[tuple[str, str]]]
     mend: Callable[[], None]
+    exits: Callable[[], Sequence[int]]
 
 
 @contextmanager
@@ -158,6 +159,7 @@ def _host_run(
         lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
         lambda: list(fresh.lines()),
         partial(_mend, tree, folder, chosen),
+        runtime.descriptors,
     )
 
 

@@ -51,6 +51,10 @@ class AgentRun:
         """Asks the loop to end because nobody watches any more."""
         self.listener: socket | None = None
         self.metrics = MetricsOptions()
+        self.exits: Callable[[], Sequence[int]] = tuple
+        """Readable where containers changed."""
+        self.ending: Callable[[], None] = lambda: None
+        """What is done at each look at pods that end with the loop."""
         self.mends: list[Callable[[], None]] = []
         """Make again what was removed of the agent's files; each raises CannotDo."""
 

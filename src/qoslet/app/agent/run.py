@@ -244,6 +244,7 @@ def _real(
                 made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
                 made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
                 made.folder, made.listener = real.folder, listener
+                made.exits = real.exits
                 made.metrics = options.metrics
                 made.mends.append(real.mend)
                 made.clock.longest = CHECK_SECONDS
@@ -333,6 +334,7 @@ def run_agent(parts: AgentRun, first: DesiredState, surface: Surface) -> RunResu
         surface,
         reload=parts.reload,
         undo=parts.undo,
+        ending=parts.ending,
     )
 
 

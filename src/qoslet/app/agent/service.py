@@ -11,11 +11,15 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from msgspec.structs import replace
+
 from qoslet.agent.snapshots import pods_meanwhile
 from qoslet.app.agent.pages import AgentSockets, Questions, pages_of
 from qoslet.app.options import LogFormat as LogFormat
 from qoslet.core.api.schema import encode_json
+from qoslet.core.problem import plural
 from qoslet.core.status.pod_events import unseen_exits
+from qoslet.errors import QosletError
 from qoslet.host.linux.output import OutputWriter
 from qoslet.host.systemd.sd_notify import Notifier
 from qoslet.render.documents.timestamps import moment
@@ -261,11 +265,26 @@ def _answer_meanwhile(parts: AgentRun, questions: Questions) -> None:
         questions.answer_meanwhile(lambda: pods_meanwhile(reconciler.context, turn))
 
 
+def _answer_at_end(parts: AgentRun, questions: Questions) -> None:
+    """While pods are stopped, tell who asks how far that is; no answer holds up their end. But
+    for exits nothing is read of what wakes the loop, so it wakes for nothing else."""
+    reconciler = parts.reconciler
+    parts.clock.watch_only(parts.exits)
+    if reconciler.last_result is None:
+        return
+    summary = f"stopping {plural(len(reconciler.context.workers), 'pod')}"
+    with suppress(QosletError, OSError):
+        questions.answer(
+            lambda: replace(reconciler.snapshot(), summary=summary), reconciler.metrics_snapshot
+        )
+
+
 @contextmanager
 def answering(parts: AgentRun, watching: Surface) -> Iterator[Surface]:
     """The surface of a run that somebody watches."""
     with _asked(parts) as questions:
         parts.clock.idle = partial(_answer_meanwhile, parts, questions)
+        parts.ending = partial(_answer_at_end, parts, questions)
         yield AnsweringSurface(watching, questions)
 
 

@@ -132,6 +132,10 @@ class WakingClock:
         self.idle: Callable[[], None] = lambda: None
         """What is done every now and then while something else than time is waited for."""
 
+    def watch_only(self, descriptors: Callable[[], Iterable[int]]) -> None:
+        """Let these end a wait from now on, and no others but ``further``."""
+        self._descriptors = descriptors
+
     def monotonic(self) -> float:
         """Seconds since some start."""
         return time.monotonic()

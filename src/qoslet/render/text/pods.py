@@ -128,7 +128,9 @@ def _cell(name: str, item: Mapping[str, object], now: float) -> str:
             reason = item.get(BY_NAME["pod_reason"].key)
             phase = item.get(BY_NAME["pod_phase"].key)
             return (
-                f"{phase} ({reason})" if reason and value in (None, reason) else str(value or phase)
+                f"{phase} ({reason})"
+                if reason and (value in (None, reason) or phase == "Terminating")
+                else str(value or phase)
             )
         case "pod_created":
             born = _seconds(value) or _seconds(item.get(BY_NAME["pod_since"].key))
