@@ -64,6 +64,7 @@ def mount(**fields: Any) -> list[dict[str, Any]]:
 A, INIT, SPEC = "spec.containers.0", "spec.initContainers.0", "spec"
 EXEC = {"exec": {"command": ["true"]}}
 HTTP = {"path": "/", "port": 80}
+FILE_KEY = {"volumeName": "v", "path": "a.env", "key": "A"}
 
 REFUSED = [
     (f"{A}.command", "sleep 1", "command"),
@@ -112,6 +113,8 @@ REFUSED = [
     (f"{A}.env", env(resourceFieldRef={"resource": "limits.memory", "divisor": "3"}), ".divisor"),
     (f"{A}.env", env(configMapKeyRef={"name": "c"}), ".configMapKeyRef.key"),
     (f"{A}.env", env(secretKeyRef={"name": "s", "key": "a b"}), ".secretKeyRef.key"),
+    (f"{A}.env", env(fileKeyRef={**FILE_KEY, "volumeName": "w"}), ".fileKeyRef.volumeName"),
+    (f"{A}.env", env(fileKeyRef={**FILE_KEY, "path": "../a"}), ".fileKeyRef.path"),
     (
         f"{A}.env",
         [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],

@@ -12,12 +12,15 @@ from qoslet.core.api.manifest import Options, pods_from
 from tests.core.api.test_validation import (
     BASE,
     EXEC,
+    FILE_KEY,
     INIT,
     META,
     TAKEN,
     A,
+    env,
     faults_of,
     mount,
+    volume,
     with_value,
 )
 from tests.paths import REPO
@@ -236,3 +239,12 @@ def test_stop_signals_are_those_of_the_pods_system(
         ((where, _, said),) = found
         assert where.endswith("ontainers[0].lifecycle.stopSignal")
         assert hint in said
+
+
+def test_a_variable_from_a_file_needs_an_empty_dir() -> None:
+    document = with_value(f"{A}.env", env(fileKeyRef=FILE_KEY))
+    assert faults_of(document) == []
+    other = with_value("spec.volumes", volume(configMap={"name": "c"}), document)
+    ((where, message, _),) = faults_of(other)
+    assert where == "spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName"
+    assert message == "the pod has no emptyDir 'v'"

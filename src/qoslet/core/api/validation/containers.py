@@ -91,6 +91,9 @@ def _key_of(source: Fields) -> None:
 def _file_key(source: Fields) -> None:
     for name in ("volumeName", "path", "key"):
         source.need(name)
+    source.label("volumeName")
+    if ".." in source.text("path").split("/"):
+        source.refuse("path", "contains ..", "write the path without ..")
 
 
 _ENV_PATHS = [

@@ -319,5 +319,6 @@ def _relates(spec: PodSpecShape) -> bool:
         or b"claims" in bytes(container.resources)
         or b"hostProcess" in bytes(container.security_context)
         or b'"stopSignal"' in bytes(container.lifecycle)
+        or b'"fileKeyRef"' in bytes(container.env)
         for container in spec.containers or ()
     )

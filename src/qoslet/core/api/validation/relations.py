@@ -2,7 +2,7 @@
 
 Source: validateContainers, validateInitContainers, validateEphemeralContainers,
 checkHostPortConflicts, validatePodHostNetworkDeps, validateHostUsers, validateLinux,
-validateWindows, validateWindowsHostProcessPod.
+validateWindows, validateWindowsHostProcessPod, validateFileKeyRefVolumes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _SIDECAR_ONLY = (
 _NOT_EPHEMERAL = (*_SIDECAR_ONLY, ("ports", "ports"), ("resizePolicy", "resize_policy"))
 _ABSENT = (b"", b"null", b"[]")
 _STOP_SIGNAL = b'"stopSignal"'
+_FILE_KEY = b'"fileKeyRef"'
 
 
 def between(spec: PodSpecShape, place: Place, faults: list[FieldFault]) -> None:
@@ -36,6 +37,8 @@ def between(spec: PodSpecShape, place: Place, faults: list[FieldFault]) -> None:
         path = prefix + field
         if volumes is not None:
             _mounted(container, path, volumes, faults)
+            if _FILE_KEY in bytes(container.env):
+                _from_files(container, path, spec.volumes, faults)
         _bidirectional(container, path, faults)
         _claimed(container, spec.resource_claims, path, faults)
         if spec.restart_policy == "Never" and not container.restart_policy:
@@ -84,6 +87,29 @@ def _mounted(
             message = f"the pod has no volume {shown(name, 63)!r}"
             hint = f"add it to volumes{_known(volumes)}"
             faults.append(FieldFault(f"{mount.path}.name", message, hint))
+
+
+def _from_files(
+    container: ContainerShape, path: str, volumes: Raw, faults: list[FieldFault]
+) -> None:
+    """Variables from files: of an ``emptyDir`` of the pod, which an init container writes."""
+    empty = [one for one in _objects(volumes) if one.value.get("emptyDir") is not None]
+    names = {one.text("name") for one in empty}
+    for variable in _objects(container.env, f"{path}.env"):
+        source = _inside(variable.value, "valueFrom", "fileKeyRef")
+        name = source.get("volumeName")
+        if isinstance(name, str) and name and name not in names:
+            message = f"the pod has no emptyDir {shown(name, 63)!r}"
+            hint = f"add it to volumes{_known(names)}"
+            place = f"{variable.path}.valueFrom.fileKeyRef.volumeName"
+            faults.append(FieldFault(place, message, hint))
+
+
+def _inside(value: Any, *names: str) -> dict[str, Any]:
+    """The object at ``names``; an empty one where it is absent or none, which its own rule says."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _known(names: Iterable[str]) -> str:
