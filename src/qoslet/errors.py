@@ -6,7 +6,7 @@ Only ``cli`` turns these into text and an exit code; everything else raises them
 from __future__ import annotations
 
 from enum import Enum
-from errno import EMFILE, ENFILE, ENOMEM
+from errno import EAGAIN, EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,19 @@ EXIT_PIPE = 141
 
 SHORTAGES = (EMFILE, ENFILE, ENOMEM)
 """Errors of a machine that is short of descriptors or memory for a while: nothing is known by them."""
+
+MACHINE_HINTS = {
+    EMFILE: "raise the limit of open files: ulimit -n 1024, or LimitNOFILE= of the unit",
+    ENFILE: "the machine has as many files open as it may: raise fs.file-max",
+    ENOMEM: "free memory, or raise the limit of this process: ulimit -v, MemoryMax= of the unit",
+    EAGAIN: "raise the limit of processes: ulimit -u, TasksMax= of the unit",
+    ENOSPC: "the file system is full: free space on it; df shows which",
+    EFBIG: "raise the limit of file sizes: ulimit -f unlimited, or LimitFSIZE= of the unit",
+    EDQUOT: "this user's disk quota is full: free space, or raise it",
+    EROFS: "the file system is read-only: mount it read-write, or choose another directory",
+    EIO: "the device failed: see dmesg",
+}
+"""What to do about an error of the kernel that is the machine's, not the program's."""
 
 
 class FaultCode(Enum):

@@ -24,18 +24,6 @@ _EXIT_BAD_INPUT = 2
 _EXIT_CANNOT = 3
 _EXIT_INTERRUPTED = 130
 _EXIT_PIPE = 141
-_HINTS = {
-    "EMFILE": "raise the limit of open files: ulimit -n 1024, or LimitNOFILE= of the unit",
-    "ENFILE": "the machine has as many files open as it may: raise fs.file-max",
-    "ENOMEM": "free memory, or raise the limit of this process: ulimit -v, MemoryMax= of the unit",
-    "EAGAIN": "raise the limit of processes: ulimit -u, TasksMax= of the unit",
-    "ENOSPC": "the file system is full: free space on it; df shows which",
-    "EFBIG": "raise the limit of file sizes: ulimit -f unlimited, or LimitFSIZE= of the unit",
-    "EDQUOT": "this user's disk quota is full: free space, or raise it",
-    "EROFS": "the file system is read-only: mount it read-write, or choose another directory",
-    "EIO": "the device failed: see dmesg",
-}
-
 
 _ELSEWHERE = {
     **dict.fromkeys(("get", "list", "ls", "pods", "status"), "ps"),
@@ -191,14 +179,16 @@ def _failed(error: Exception) -> int:
 
 def _hint_of_machine(error: BaseException | None) -> str:
     """What to do about a failure that is this machine's, not the program's; empty for another."""
-    import errno
+    from errno import ENOMEM
+
+    from qoslet.errors import MACHINE_HINTS
 
     if error is None:
         return ""
     if isinstance(error, MemoryError):
-        return _HINTS["ENOMEM"]
+        return MACHINE_HINTS[ENOMEM]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "qoslet":
         return "another version is being installed, or is incomplete: start qoslet again"
     if isinstance(error, OSError):
-        return _HINTS.get(errno.errorcode.get(error.errno or 0, ""), "")
+        return MACHINE_HINTS.get(error.errno or 0, "")
     return _hint_of_machine(error.__cause__)

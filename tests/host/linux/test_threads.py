@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -29,3 +32,23 @@ def test_a_thread_starts() -> None:
     ran = threading.Event()
     start_thread(threading.Thread(target=ran.set))
     assert ran.wait(5)
+
+
+NO_ROOM = """
+import resource, threading
+from qoslet.host.linux.processes.limit import start_thread
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), -1))
+try:
+    start_thread(threading.Thread())
+except OSError as error:
+    print(error.errno)
+"""
+
+
+def test_a_thread_whose_stack_has_no_room_is_a_shortage_of_memory() -> None:
+    around = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM], env=around, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == str(errno.ENOMEM), done.stderr

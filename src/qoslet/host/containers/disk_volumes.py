@@ -16,7 +16,7 @@ from threading import Thread
 
 from qoslet.core.notes import Notes
 from qoslet.core.workload.folders.types import DiskVolume, FilesVolume
-from qoslet.errors import CannotDo
+from qoslet.errors import MACHINE_HINTS, CannotDo
 from qoslet.host.containers.log_files import make_private
 from qoslet.host.containers.payload import write_payload
 from qoslet.host.containers.volume_folders import path_component
@@ -77,7 +77,8 @@ class DiskVolumes:
             os.rename(pod, f"{self._removed}/{os.urandom(16).hex()}")
         except OSError as error:
             message = f"the volumes cannot be removed: {error.strerror}"
-            raise CannotDo(message, where=pod, hint="check the directory") from error
+            hint = MACHINE_HINTS.get(error.errno or 0, "check the directory")
+            raise CannotDo(message, where=pod, hint=hint) from error
         self.collect()
 
     def collect(self) -> None:

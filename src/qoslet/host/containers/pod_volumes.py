@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from qoslet.core.workload.folders.types import FilesVolume, HostVolume
 from qoslet.core.workload.process_spec import MemoryVolume, PodVolume
-from qoslet.errors import CannotDo
+from qoslet.errors import MACHINE_HINTS, CannotDo
 from qoslet.host.containers.disk_volumes import DiskVolumes, disk_directory
 from qoslet.host.containers.host_paths import host_path
 from qoslet.host.containers.payload import write_payload
@@ -45,9 +45,11 @@ class PodVolumes:
             try:
                 places[volume.name] = self._provide(uid, volume, where)
             except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else error
+                why, hint = str(error), "check the directory"
+                if isinstance(error, OSError):
+                    why, hint = str(error.strerror), MACHINE_HINTS.get(error.errno or 0, hint)
                 message = f"volume {volume.name} cannot be set up: {why}"
-                raise CannotDo(message, where=where, hint="check the directory") from error
+                raise CannotDo(message, where=where, hint=hint) from error
         return places
 
     def _provide(self, uid: str, volume: PodVolume, where: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from errno import EDQUOT, ELOOP, ENOSPC, ENOTDIR
 
 from qoslet.core.cgroup.names import SLICE, is_below, root_path
-from qoslet.errors import BadInput, CannotDo
+from qoslet.errors import MACHINE_HINTS, BadInput, CannotDo
 from qoslet.host.linux.descriptors import owned
 from qoslet.host.state.folder import (
     AGENT_SOCKET,
@@ -321,5 +321,5 @@ def cannot(what: str, error: OSError, where: str) -> CannotDo:
     """A failure of the state directory."""
     hint = "run as root; qoslet run --simulate needs no privileges"
     if not isinstance(error, PermissionError):
-        hint = "check the directory (default: /run/qoslet)"
+        hint = MACHINE_HINTS.get(error.errno or 0, "check the directory (default: /run/qoslet)")
     return CannotDo(f"{what}: {error.strerror}", where=where, hint=hint)

@@ -14,17 +14,31 @@ from threading import Thread
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.procfs import text
 
+_STACK_BYTES = 8 << 20
+"""The usual size of a thread's stack."""
+
 NO_PROCESS = (EAGAIN, ENOMEM)
 """Errors of fork and what it needs that pass: they say nothing of what was to be started."""
 
 
 def start_thread(thread: Thread) -> None:
-    """Start a thread. Raises OSError with EAGAIN where the kernel has none left for us: Python
-    says that as RuntimeError, without a number."""
+    """Start a thread. Raises OSError where the kernel has none left for us, with EAGAIN, or no
+    room for its stack, with ENOMEM: Python says both as RuntimeError, without a number."""
     try:
         thread.start()
     except RuntimeError as error:
-        raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
+        number = EAGAIN if _has_room() else ENOMEM
+        raise OSError(number, f"cannot start a thread: {error}") from error
+
+
+def _has_room() -> bool:
+    """Whether another stack fits the address space of this process (ulimit -v)."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return True
+    stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    used = int((text("/proc/self/statm") or "0").split()[0]) * resource.getpagesize()
+    return used + max(stack, _STACK_BYTES) <= most
 
 
 def reason_of(number: int) -> str:
