@@ -59,6 +59,9 @@ class Observer(Protocol):
 UsageReader = Callable[[Iterable[str]], Observed]
 """Reads what these cgroups use, those that exist: neither settings nor processes."""
 
+FrozenReader = Callable[[Iterable[str]], Mapping[str, str]]
+"""Finds those of the cgroups whose processes do not run, each with the frozen one at or above it."""
+
 
 class Journal(Recorder, Protocol):
     """The journal of a tree, open."""

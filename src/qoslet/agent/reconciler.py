@@ -22,6 +22,7 @@ from qoslet.agent.ports import (
     Clock,
     DesiredState,
     Driver,
+    FrozenReader,
     Journal,
     Machine,
     MemoryParts,
@@ -70,6 +71,7 @@ class Reconciler:
         memory: MemoryParts | None = None,
         usage: UsageReader | None = None,
         adopt: Callable[[Collection[str]], None] = lambda paths: None,
+        frozen: FrozenReader = lambda paths: {},
     ) -> None:
         record = journal or MemoryJournal()
         executor = CgroupExecutor(
@@ -89,7 +91,9 @@ class Reconciler:
         self._node_cgroups = NodeCgroups(self.context)
         self._collector = GarbageCollector(self.context)
         self.memory = MemoryMonitor(self.context, memory)
-        self._snapshots = Snapshots(self.context, self.teardown.last_observed, machine, usage)
+        self._snapshots = Snapshots(
+            self.context, self.teardown.last_observed, machine, usage, frozen
+        )
         self._cycle = 0
         self._runtime_error = ""
         self._unknown: list[str] = []

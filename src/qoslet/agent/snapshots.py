@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.ports import Machine, NoMachine, UsageReader
+from qoslet.agent.ports import FrozenReader, Machine, NoMachine, UsageReader
+from qoslet.agent.state.pod_phases import WorkerPhase
+from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -58,8 +60,10 @@ class Snapshots:
         final: Mapping[str, ObservedCgroup],
         machine: Machine | None,
         usage: UsageReader | None = None,
+        frozen: FrozenReader = lambda paths: {},
     ) -> None:
         self._context = context
+        self._frozen = frozen
         self._final = final
         self._machine: Machine = machine or NoMachine()
         self._usage = usage
@@ -85,6 +89,7 @@ class Snapshots:
         for group in () if metrics else groups:
             by_pod.setdefault(group.uid, []).append(group)
         edits = context.desired.rejected_edits
+        frozen = {} if metrics else self._frozen_pods(ordered)
         return Snapshot(
             cycle=turn.cycle,
             at=observed.at,
@@ -107,12 +112,27 @@ class Snapshots:
                     now,
                     edits.get(worker.uid, ""),
                     usage_of(by_pod.get(worker.uid, ()), seconds),
+                    frozen.get(worker.uid, ()),
                 )
                 for worker in ordered
             ),
             meters=dict(context.executor.meters),
             memory_view=memory,
         )
+
+    def _frozen_pods(self, workers: Sequence[PodWorker]) -> dict[str, set[str]]:
+        """The running pods of which something is frozen, and what."""
+        running = {
+            state.cgroup: worker.uid
+            for worker in workers
+            if worker.phase is WorkerPhase.RUNNING
+            for state in worker.container_states
+            if state.running
+        }
+        groups: dict[str, set[str]] = {}
+        for path, group in self._frozen(running).items():
+            groups.setdefault(running[path], set()).add(group)
+        return groups
 
     def _observed(self, shown: Iterable[Cgroup] | None) -> Observed:
         """The tree below the root, or what of it is ``shown`` as far as it tells usage."""

@@ -108,3 +108,23 @@ def cpu_seconds(pid: int) -> float:
     """CPU time of a process so far."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(word) for word in words[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_frozen_pod_is_told_as_such(agent: Agent) -> None:
+    agent.write("web", pod("web", "exec sleep 1000"))
+    agent.service()
+    agent.until(lambda: "web" in listed(agent) and bool(agent.apps()), PATIENCE)
+    (above,) = {path.rpartition("/")[0] for path in agent.apps()}
+    file, frozen, thawed = ("cgroup.freeze", "1", "0")
+    if not agent.v2:
+        file, frozen, thawed = ("freezer.state", "FROZEN", "THAWED")
+    tree = agent.tree.layout.tree_of(file.partition(".")[0])
+    assert tree is not None
+    said = f"{above} is frozen: nothing in it runs until it is thawed"
+    tree.write(above, file, frozen)
+    try:
+        agent.until(lambda: listed(agent)["web"]["message"] == said, PATIENCE)
+        assert listed(agent)["web"]["status"] == "Running"
+    finally:
+        tree.write(above, file, thawed)
+    agent.until(lambda: listed(agent)["web"]["message"] is None, PATIENCE)

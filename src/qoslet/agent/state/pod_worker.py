@@ -3,7 +3,7 @@ reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from qoslet.core.workload.process_spec import PodSpec
 
 LEFTOVER_BACKOFF = Backoff(first=0.01, longest=1.0, reset_after=0.0)
 """Spaces attempts at what ends by itself within moments: the last processes of a cgroup."""
+_FROZEN = "nothing in it runs until it is thawed"
 
 
 class PodWorker(Struct):
@@ -203,9 +204,14 @@ class PodWorker(Struct):
         )
 
     def status_row(
-        self, now: float, rejected_edit: str = "", usage: Mapping[str, PodUsage] | None = None
+        self,
+        now: float,
+        rejected_edit: str = "",
+        usage: Mapping[str, PodUsage] | None = None,
+        frozen: Collection[str] = (),
     ) -> PodRow:
-        """The pod as surfaces show it. ``rejected_edit`` tells why its manifest does not count."""
+        """The pod as surfaces show it. ``rejected_edit`` tells why its manifest does not count,
+        ``frozen`` names the cgroups that keep processes of it from running."""
         namespace, _, name = self.key.partition("/")
         wait = None if self.retry_at is None else max(0.0, self.retry_at - now)
         waits = next(
@@ -216,8 +222,8 @@ class PodWorker(Struct):
         phase = self.status_phase
         own = "" if phase == "Terminating" else reason[0]
         reason = reason if reason[0] else waiting_reason
-        if self.not_ended:
-            reason = reason[0], "; ".join(filter(None, (reason[1], self.not_ended)))
+        more = [self.not_ended, *(f"{one} is frozen: {_FROZEN}" for one in sorted(frozen))]
+        reason = reason[0], "; ".join(filter(None, (reason[1], *more)))
         if self.kept_manifest is not None:
             rejected_edit = rejected_edit or self.message
         roles = {one.name: one.role for one in self.pod.containers} if self.pod else {}

@@ -19,7 +19,7 @@ from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.app.teardown import keeper_of, remove_files, undo
 from qoslet.host.cgroupfs.async_writes import AsyncWrites
-from qoslet.host.cgroupfs.lifted_limits import lifting
+from qoslet.host.cgroupfs.lifted_limits import frozen_at, lifting
 from qoslet.host.cgroupfs.observe.usage_observer import UsageObserver
 from qoslet.host.cgroupfs.proactive_reclaim import KernelReclaim
 from qoslet.host.containers.log_files import LogLimits
@@ -144,6 +144,7 @@ def _host_run(
         memory=rest.enter_context(memory_of(tree, folder)),
         usage=rest.enter_context(_usage_of(tree)).observe,
         adopt=tree.adopt,
+        frozen=partial(frozen_at, driver.layout),
     )
     _remember(reconciler, wakes, rest)
     fresh = LogFollower(f"{folder}/{LOGS}")

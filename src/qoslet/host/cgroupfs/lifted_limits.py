@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from qoslet.core.cgroup.interface_files import released
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import is_at_or_below, parents
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.kill import below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from qoslet.core.reconcile.journal import JournalState
     from qoslet.host.cgroupfs.layout import CgroupLayout
@@ -104,6 +104,20 @@ def lift(
 def lifting(driver: _Driver, ledger: JournalState) -> Callable[..., list[str]]:
     """``lift`` with what it has to know from one look to the next."""
     return partial(lift, driver, ledger, frozen=set[str](), widened=set[str]())
+
+
+def frozen_at(layout: CgroupLayout, paths: Iterable[str]) -> dict[str, str]:
+    """The cgroups whose processes do not run, each with the nearest one that is frozen: itself, or one
+    above."""
+    known: dict[str, bool] = {}
+
+    def is_frozen(group: str) -> bool:
+        if group not in known:
+            known[group] = _is_frozen(layout, group)
+        return known[group]
+
+    found = {path: next(filter(is_frozen, (path, *parents(path))), "") for path in paths}
+    return {path: group for path, group in found.items() if group}
 
 
 def _is_frozen(layout: CgroupLayout, group: str) -> bool:
