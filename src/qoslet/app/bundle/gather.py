@@ -21,7 +21,7 @@ from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
 from qoslet.core.cgroup import tree_owner as tree_owners
-from qoslet.core.cgroup.names import DriverName, concrete, is_at_or_below
+from qoslet.core.cgroup.names import DriverName, concrete, is_at_or_below, names_root
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
@@ -143,7 +143,7 @@ def _agent(asked: BundleOptions, machine: Machine) -> dict[str, Any] | None:
     if asked.paths:
         return None
     for root in machine.agents or ():
-        if wanted in (None, root):
+        if wanted is None or names_root(wanted, root):
             try:
                 return pod_states(root)
             except CannotDo:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from qoslet.core.cgroup.names import names_root
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.processes import kubelet_processes
 from qoslet.host.questions.http_client import BusyAgent, ask
@@ -24,7 +25,7 @@ def running_agent(wanted: str | None) -> str | None:
     beside = guest_roots(state)
     roots = [root for root in running_roots(state) if root not in beside]
     if wanted is not None:
-        return wanted if wanted in roots else None
+        return next((root for root in roots if names_root(wanted, root)), None)
     if not roots or kubelet_processes()[0]:
         return None
     if len(roots) > 1:

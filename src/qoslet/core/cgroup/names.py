@@ -206,6 +206,11 @@ def given_root(path: str) -> str:
     return to_cgroupfs(from_systemd(path)) if path.endswith(SLICE) else path
 
 
+def names_root(text: str, root: str) -> bool:
+    """Whether a ``--cgroup-root`` means the tree ``root``, whichever driver made it."""
+    return f"/{text.strip('/')}" in (root, given_root(root))
+
+
 def root_path(root: str, driver: DriverName) -> str:
     """The path that a driver has for ``--cgroup-root``: ``/a/b`` is ``/a.slice/a-b.slice`` with
     systemd. Raises ``BadInput`` for a name that it cannot have."""
