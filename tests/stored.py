@@ -12,6 +12,7 @@ from msgspec import inspect
 
 from qoslet.app.agent import pages
 from qoslet.core.api.ids import bundle_id
+from qoslet.core.cgroup.names import monitors_of
 from qoslet.core.managers import checkpoint, state_files
 from qoslet.core.memory import counter_store
 from qoslet.core.reconcile import journal
@@ -22,7 +23,7 @@ from qoslet.core.workload.oci import bundle
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec
 from qoslet.host.containers import records
-from qoslet.host.cri import requests, shims
+from qoslet.host.cri import requests
 from qoslet.host.cri.pod_record import CriPodRecord
 from qoslet.host.keeper import protocol
 from qoslet.host.state import folder
@@ -77,8 +78,8 @@ NAMES: Mapping[str, object] = {
     "cri.label.container": requests.CONTAINER,
     "cri.annotation.pod": requests.OLD_SPEC,
     "cri.annotation.digest": requests.OLD_DIGEST,
-    "cri.monitors": shims.leaf_of("/pod"),
-    "cri.monitors.systemd": shims.leaf_of("/a.slice/a-b.slice"),
+    "cri.monitors": monitors_of("/pod"),
+    "cri.monitors.systemd": monitors_of("/a.slice/a-b.slice"),
     "bundle.id": bundle_id("uid-0", "app"),
     "bundle.stop-signal": bundle.STOP_SIGNAL,
 }

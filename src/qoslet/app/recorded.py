@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from qoslet.core.cgroup.names import monitors_of
 from qoslet.core.workload.lifecycle import finished
 from qoslet.host.containers.records import PodRecord, records_below, start_time
 from qoslet.host.cri.pod_record import CriPodRecord
-from qoslet.host.cri.shims import leaf_of
 from qoslet.host.linux.procfs import this_boot
 from qoslet.host.state.folder import CRI, KEEPER
 
@@ -27,7 +27,7 @@ def recorded_cgroups(folder: str, members: Members) -> list[str]:
     for record in records_below(f"{folder}/{CRI}", CriPodRecord):
         parent = record.spec.messages.parent if record.spec.messages is not None else ""
         if record.boot == boot and parent:
-            found += [parent, leaf_of(parent)]
+            found += [parent, monitors_of(parent)]
     return sorted(found)
 
 

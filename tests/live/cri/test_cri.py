@@ -117,6 +117,19 @@ def test_who_watches_over_a_pod_is_charged_to_it(each: Cri) -> None:
     each.ends(run)
 
 
+def test_the_agents_own_tree_is_audited_whole(each: Cri) -> None:
+    each.put(pod("a", container("app", resources=amounts("100m", "16Mi", "", "64Mi"))))
+    each.put(pod("b"))
+    run = each.service()
+    each.up("a", "b")
+    words = ("-o", "json", "--cgroup-root", each.root)
+    told = json.loads(each.qoslet("audit", *words))
+    assert (told["findings"], told["notes"], told["unread"]) == ([], [], [])
+    each.stop(run)
+    each.release()
+    each.nothing_left()
+
+
 def test_a_resize_reaches_running_containers(each: Cri) -> None:
     each.put(pod("web", container("app", resources=amounts("100m", "16Mi", "200m", "32Mi"))))
     run = each.begin()

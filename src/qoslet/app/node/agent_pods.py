@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 ENDED = PHASES[2:]
+_RUNTIME_ID = re.compile("(?<![0-9a-f])([0-9a-f]{64})(?:[.]scope)?$")
+_STATUSES = {"containerStatuses": True, "initContainerStatuses": False}
+"""The lists of statuses, and whether they are of regular containers."""
 PodDocuments = list[tuple["Pod", Mapping[str, Any]]]
 
 
@@ -39,7 +43,8 @@ def agent_pods(agent: Mapping[str, Any], options: Options) -> tuple[PodDocuments
                 break
             for pod, document in pod_documents(loaded):
                 if pod.uid in rows:
-                    found[pod.uid] = pod, {**document, "status": _status(rows[pod.uid])}
+                    row = rows[pod.uid]
+                    found[pod.uid] = _identified(pod, row), {**document, "status": _status(row)}
     lacking = len(rows) - len(found)
     if lacking and not why and not (options.namespace or options.selector):
         why = f"{lacking} pods of the agent are not in the manifests that it names"
@@ -52,17 +57,40 @@ def _status(row: Mapping[str, Any]) -> dict[str, Any]:
         "phase": row.get("phase") if row.get("phase") in PHASES else None,
         "qosClass": row.get("qosClass"),
         "startTime": row.get("createdAt"),
-        "containerStatuses": [
-            {
-                "name": one.get("name"),
-                "ready": one.get("ready"),
-                "restartCount": one.get("restarts"),
-                "state": _state(one),
-            }
-            for one in row.get("containers") or []
-            if one.get("role") == "regular"
-        ],
+        **{
+            field: [
+                {
+                    "name": one.get("name"),
+                    "ready": one.get("ready"),
+                    "restartCount": one.get("restarts"),
+                    "state": _state(one),
+                    **_identity(one),
+                }
+                for one in row.get("containers") or []
+                if (one.get("role") == "regular") == is_regular
+            ]
+            for field, is_regular in _STATUSES.items()
+        },
     }
+
+
+def _identified(pod: Pod, row: Mapping[str, Any]) -> Pod:
+    """The pod with the IDs of its containers, where a container runtime made them."""
+    rows = {str(one.get("name")): one for one in row.get("containers") or []}
+    ids = {name: _identity(one)["containerID"] for name, one in rows.items() if _identity(one)}
+    if not ids:
+        return pod
+    named = [
+        replace(one, id=ids.get(one.name), runs=bool(rows.get(one.name, {}).get("running")))
+        for one in pod.containers
+    ]
+    return replace(pod, containers=tuple(named))
+
+
+def _identity(row: Mapping[str, Any]) -> dict[str, str]:
+    """The ID of a container that runs, where its cgroup is named by one."""
+    found = _RUNTIME_ID.search(str(row.get("cgroup") or ""))
+    return {"containerID": found[1]} if found and row.get("running") else {}
 
 
 def _state(row: Mapping[str, Any]) -> dict[str, Any]:

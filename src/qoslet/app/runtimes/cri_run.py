@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.app.runtimes.managers import take_up_managers
+from qoslet.core.cgroup.names import monitors_of
 from qoslet.core.node.node import seccomp_default
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.workload.container_spec import SeccompProfiles
@@ -194,9 +195,7 @@ def _unknown_runtime(folder: str) -> CannotDo:
 
 def _charge(tree: OwnedTree, path: str, pid: int) -> None:
     """Put a process of the runtime into the monitors' group of a pod. Raises ``CannotDo``."""
-    from qoslet.host.cri.shims import leaf_of
-
-    leaf = leaf_of(path)
+    leaf = monitors_of(path)
     steps = [] if tree.driver.identity(leaf) is not None else [Step("create", leaf)]
     outcomes = tree.driver.perform([*steps, Step("attach", leaf, pid=pid)])
     wrong = [one.error for one in outcomes if one.error is not None]

@@ -168,6 +168,19 @@ def process_leaf(parent: str, name: str) -> str:
     return f"{parent.rsplit('/', 1)[-1].removesuffix(SLICE)}-{name}.scope"
 
 
+_MONITORS = "monitor"
+"""No container has such an ID."""
+MONITORS = ("containerd-shim", "conmon", "crio-conmon", "cri-o-conmon")
+"""How the programs begin that a container runtime has beside containers."""
+
+
+def monitors_of(parent: str) -> str:
+    """The group below a pod's, ``parent``, to which qoslet has such programs charged."""
+    if parent.endswith(SLICE):
+        return f"{parent}/{process_leaf(parent, _MONITORS)}"
+    return f"{parent.rstrip('/')}/{_MONITORS}"
+
+
 def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     """``linux.cgroupsPath`` of the OCI config: ``slice:prefix:id`` below a slice, else a path."""
     unit = parent.rsplit("/", 1)[-1]

@@ -19,13 +19,8 @@ from msgspec import Struct, field
 from qoslet.core.cgroup import names
 from qoslet.host.containers.records import MainProcess, parent_of, same_process, start_time
 
-LEAF = "monitor"
-"""The group below a pod's that they are charged to: no container has such an id."""
-
 _ID = re.compile("[0-9a-f]{64}")
 """What runtimes call sandboxes and containers, and have in their cgroups' names."""
-
-_PROGRAMS = ("containerd-shim", "conmon", "crio-conmon", "cri-o-conmon")
 
 
 def monitor_of(pid: int) -> MainProcess | None:
@@ -38,16 +33,9 @@ def monitor_of(pid: int) -> MainProcess | None:
     except OSError:
         return None
     start = start_time(parent)
-    if start is None or not program.startswith(_PROGRAMS):
+    if start is None or not program.startswith(names.MONITORS):
         return None
     return MainProcess(parent, start, 0)
-
-
-def leaf_of(parent: str) -> str:
-    """The monitors' group below a pod's."""
-    if parent.endswith(names.SLICE):
-        return f"{parent}/{names.process_leaf(parent, LEAF)}"
-    return f"{parent.rstrip('/')}/{LEAF}"
 
 
 def group_of(pid: int, below: str) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.audit import read_request, settled
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.audit.repairs import repairs
-from qoslet.core.cgroup.names import container_leaf
+from qoslet.core.cgroup.names import container_leaf, monitors_of
 from qoslet.core.versions.runtime import runtime_of
 from tests.core.audit.trees import (
     CONTROLLERS,
@@ -159,6 +159,17 @@ def test_a_cgroup_that_nobody_planned_is_foreign(folder: str, path: str) -> None
     assert found.verdict == "foreign"
     assert path.startswith(found.path)
     assert "rmdir" in (found.fix or "")
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+def test_the_shims_that_qoslet_charges_to_a_pod_are_accounted_for(folder: str, driver: str) -> None:
+    plan = plan_of(folder, "v2", driver)
+    path = monitors_of(first(plan, "pod").path or "")
+    shims = {70: "containerd-shim", 71: "containerd-shim"}
+    live = added(tree_of(plan), path, processes=2, pids=(70, 71), commands=shims)
+    assert look(plan, live).findings == ()
+    live = changed(live, path, commands={**shims, 71: "sleep"})
+    assert sole(plan, live).verdict == "foreign"
 
 
 def test_of_two_unknown_containers_of_a_pod_one_is_the_sandbox(folder: str) -> None:

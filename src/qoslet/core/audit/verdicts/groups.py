@@ -14,12 +14,14 @@ from qoslet.core.audit.repair import Repair
 from qoslet.core.audit.verdicts.processes import named
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import (
+    MONITORS,
     SLICE,
     DriverName,
     concrete,
     from_systemd,
     is_below,
     is_pod,
+    monitors_of,
     parents,
     pod_uid,
     to_cgroupfs,
@@ -107,9 +109,18 @@ def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
         inside = owner is None and parent != root and parent not in above
         if inside or (owner is not None and owner.level == "container"):
             continue
-        if not path.rpartition("/")[2].startswith(CONMON):
-            found.append(path)
+        if path.rpartition("/")[2].startswith(CONMON) or _has_monitors(context, path, parent):
+            continue
+        found.append(path)
     return found
+
+
+def _has_monitors(context: AuditContext, path: str, pod: str) -> bool:
+    """Whether a cgroup is the one of a pod to which qoslet has the runtime's programs charged, and
+    has no other process."""
+    live = context.live.cgroups[path]
+    programs = [live.commands.get(pid, "") for pid in live.pids]
+    return path == monitors_of(pod) and all(one.startswith(MONITORS) for one in programs)
 
 
 def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[str]) -> str:
