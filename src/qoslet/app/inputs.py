@@ -14,6 +14,7 @@ from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
+from qoslet.core.problem import plural
 from qoslet.errors import BadInput, BadInputs, CannotDo
 from qoslet.host.files.manifests import load, load_text
 from qoslet.host.files.node import load_node
@@ -198,8 +199,9 @@ def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
     """The node of the agent at ``root``, with its pods, those that have ended left out, or documents above
     them. Raises BadInputs, CannotDo."""
     from qoslet.app.inspect import pod_states
-    from qoslet.app.node.agent_pods import ENDED, agent_pods
+    from qoslet.app.node.agent_pods import ENDED, agent_pods, ending_pods
     from qoslet.app.node.running_agent import agent_node
+    from qoslet.core.node.running_kubelet.work import KubeletWork
 
     node, problems = load_node(args.node, flags_of(args), texts=agent_node(root))
     options = options_of(args, node.name)
@@ -207,13 +209,16 @@ def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
         loaded = load(args.filename, options, recursive=getattr(args, "recursive", False))
         return Inputs(loaded.pods, as_written(node), (*problems, *loaded.problems), loaded)
     options = replace(options, keep_raw=True)
-    found, why = agent_pods(pod_states(root), options)
+    states = pod_states(root)
+    found, why = agent_pods(states, options)
     if why:
         raise CannotDo(why, where=f"the agent of {root}", hint="give them with -f")
     if not again:
-        note(f"agent of {root}: {len(found)} pods")
+        note(f"agent of {root}: {plural(len(found), 'pod')}")
     pods = [pod for pod, document in found if document["status"]["phase"] not in ENDED]
-    return Inputs(pods, as_written(node), tuple(problems))
+    ending = ending_pods(states)
+    work = KubeletWork(running=ending) if ending else None
+    return Inputs(pods, as_written(node), tuple(problems), work=work)
 
 
 def scheduled(inputs: Inputs) -> Inputs:

@@ -84,5 +84,22 @@ def test_a_running_agent_tells_its_pods_and_its_node(agent: Agent) -> None:
         (("diff", "--live", "--to", "pod-max-pids=88"), '"to": "88"'),
     ):
         found = answer(*words, "-o", "json", "--cgroup-root", agent.root)
-        assert (found.returncode, found.stderr) == (0, f"qoslet: agent of {agent.root}: 1 pods\n")
+        assert (found.returncode, found.stderr) == (0, f"qoslet: agent of {agent.root}: 1 pod\n")
         assert told in found.stdout
+
+
+def test_a_pod_that_is_ending_does_not_keep_others_from_being_audited(agent: Agent) -> None:
+    stays = POD.replace("web", "stays").replace(
+        'sleep, "1000"', 'sh, -c, "trap : TERM; sleep 1000"'
+    )
+    (agent.manifests / "web.yaml").write_text(POD)
+    (agent.manifests / "stays.yaml").write_text(stays)
+    agent.service("--cgroup-driver", "cgroupfs")
+    agent.until(lambda: len(agent.apps()) == 2 and len(agent.rows()) == 2)
+    (agent.manifests / "stays.yaml").unlink()
+    agent.until(lambda: "Terminating" in {row["phase"] for row in agent.rows()})
+    found = answer("audit", "--cgroup-root", agent.root)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stderr == f"qoslet: agent of {agent.root}: 1 pod\n"
+    assert "as while a pod is being ended" in found.stdout
+    assert answer("top", "--once", "--cgroup-root", agent.root).returncode == 0

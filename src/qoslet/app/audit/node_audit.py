@@ -117,7 +117,7 @@ class NodeAudit:
 
         can_ask = self._args.resources == "spec"
         chosen = allocated if can_ask else None
-        beside = None if self._args.agent else work
+        beside = None if self._args.agent and inputs.work is None else work
         return audit_machine(inputs.plan(), again, chosen, beside, releases, pause=pause)
 
     def _reloaded(self, *, allocated: bool) -> Inputs:

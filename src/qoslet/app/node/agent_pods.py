@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from qoslet.core.api.manifest import Loaded, Options
+from qoslet.core.problem import plural
 from qoslet.errors import BadInputs
 from qoslet.host.files.manifests import load
 
@@ -26,7 +27,7 @@ PodDocuments = list[tuple["Pod", Mapping[str, Any]]]
 
 def agent_pods(agent: Mapping[str, Any], options: Options) -> tuple[PodDocuments, str]:
     """The pods of an agent's ``PodStates``, from the manifests that it names, with their states as their
-    status, and why some lack. ``options`` keep the documents."""
+    status, and why some lack other than those that end without one. ``options`` keep the documents."""
     rows = {str(row.get("uid")): row for row in agent.get("items") or []}
     found: dict[str, tuple[Pod, Mapping[str, Any]]] = {}
     why = ""
@@ -45,10 +46,19 @@ def agent_pods(agent: Mapping[str, Any], options: Options) -> tuple[PodDocuments
                 if pod.uid in rows:
                     row = rows[pod.uid]
                     found[pod.uid] = _identified(pod, row), {**document, "status": _status(row)}
-    lacking = len(rows) - len(found)
+    lacking = len(set(rows) - set(found) - ending_pods(agent))
     if lacking and not why and not (options.namespace or options.selector):
-        why = f"{lacking} pods of the agent are not in the manifests that it names"
+        why = f"the manifests that the agent names lack {plural(lacking, 'pod')} of it"
     return [found[uid] for uid in rows if uid in found], why
+
+
+def ending_pods(agent: Mapping[str, Any]) -> frozenset[str]:
+    """The UIDs of pods that an agent stops because no manifest has them any more."""
+    return frozenset(
+        str(row.get("uid"))
+        for row in agent.get("items") or []
+        if row.get("phase") == "Terminating" and not row.get("manifest")
+    )
 
 
 def _status(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     for one in report.findings:
         if one in ending:
             findings.append(
-                _pending(one, "its runtime still has it, as while the kubelet ends a pod")
+                _pending(one, "its runtime still has it, as while a pod is being ended")
             )
         elif one.verdict == "orphan" and work.is_new:
             findings.append(_pending(one, _READING))
