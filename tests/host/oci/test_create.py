@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -120,6 +121,24 @@ def test_who_holds_the_lock_of_a_container_that_is_deleted_is_asked_for(
     )
     os.close(held)
     assert deleted(place) == 0
+
+
+def test_a_runtime_that_hangs_is_killed_where_its_container_is_deleted(
+    place: ContainerFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keeper was killed, and would have done so."""
+    monkeypatch.setattr(create, "_prepare", lambda making: None)
+    monkeypatch.setattr(create, "FORGET_SECONDS", 2.0)
+    monkeypatch.setattr(create, "KILL_SECONDS", 1.9)
+    child = os.fork()
+    if child == 0:
+        making = cast(Any, CreateRequest)(place, None, None, {}, (1, 1), create.take_lock(place))
+        create_container(making)
+    until(tmp_path / "began")
+    assert is_locked(place)
+    assert deleted(place) == 0
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert not is_locked(place)
 
 
 def deleted(place: ContainerFiles) -> int:

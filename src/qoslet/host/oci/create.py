@@ -52,6 +52,9 @@ FORGET_SECONDS = 20.0
 """How long a runtime may take to forget a container, and who still makes it to be done, before
 that is said and tried again."""
 
+KILL_SECONDS = 5.0
+"""How much of that is for who still makes it to die."""
+
 _LOCK_WAIT = 0.05
 
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
@@ -152,18 +155,36 @@ def delete_container(place: ContainerFiles) -> NoReturn:
 
 
 def _lock_in_time(place: ContainerFiles) -> None:
-    """Take the lock of a container. Raises ``CreateRefused`` where another keeps it, OSError."""
+    """Take the lock of a container. A runtime that keeps it is killed: its keeper, which would, was
+    killed itself. Raises ``CreateRefused`` where another keeps it, OSError."""
     lock = os.open(place.lock, _LOCK, 0o600)
+    ending = False
     deadline = time.monotonic() + FORGET_SECONDS
     while True:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if time.monotonic() >= deadline - KILL_SECONDS and not ending:
+                ending = True
+                _kill_runtime(place, lock)
             if time.monotonic() >= deadline:
                 raise CreateRefused(
                     f"another process has held its lock for {FORGET_SECONDS:.0f} s (fuser {place.lock})"
                 ) from None
         time.sleep(_LOCK_WAIT)
+
+
+def _kill_runtime(place: ContainerFiles, lock: int) -> None:
+    """Kill the runtime that makes the container: the process of its arguments with the lock open."""
+    file = os.fstat(lock)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), owned(os.pidfd_open(int(pid))) as runtime:
+            words = (text(f"/proc/{pid}/cmdline") or "").split("\0")
+            opened = f"/proc/{pid}/fd"
+            if place.id in words and any(
+                os.path.samestat(os.stat(f"{opened}/{name}"), file) for name in os.listdir(opened)
+            ):
+                signal.pidfd_send_signal(runtime, signal.SIGKILL)
 
 
 def _begin() -> None:
