@@ -21,7 +21,7 @@ from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
 from qoslet.core.cgroup import tree_owner as tree_owners
-from qoslet.core.cgroup.names import DriverName, concrete, is_at_or_below, names_root
+from qoslet.core.cgroup.names import DriverName, concrete, given_root, is_at_or_below, names_root
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
@@ -122,7 +122,7 @@ def _kubelet(asked: BundleOptions, machine: Machine, missing: dict[str, str]) ->
 def _own_flags(flags: Flags, agent: Mapping[str, Any] | None) -> Flags | None:
     """The flags, with what an agent does otherwise than a kubelet would; None where the tree is none of
     qoslet's. Without an ``agent`` that is asked, as with manifests, its records tell."""
-    root = flags.cgroup_root or (None if agent is None else str(agent["root"]))
+    root = flags.cgroup_root or (None if agent is None else given_root(str(agent["root"])))
     kept = root is not None and keeps_pods(root)
     if agent is None and not kept:
         return None

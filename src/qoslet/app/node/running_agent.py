@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from qoslet.core.cgroup.names import names_root
+from qoslet.core.cgroup.names import given_root, names_root
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.processes import kubelet_processes
 from qoslet.host.questions.http_client import BusyAgent, ask
@@ -23,9 +23,10 @@ def running_agent(wanted: str | None) -> str | None:
     except CannotDo:
         return None
     beside = guest_roots(state)
-    roots = [root for root in running_roots(state) if root not in beside]
+    trees = [root for root in running_roots(state) if root not in beside]
+    roots = [given_root(root) for root in trees if wanted is None or names_root(wanted, root)]
     if wanted is not None:
-        return next((root for root in roots if names_root(wanted, root)), None)
+        return roots[0] if roots else None
     if not roots or kubelet_processes()[0]:
         return None
     if len(roots) > 1:
