@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -13,7 +14,7 @@ from qoslet.app.bundle.gather import BundleOptions, gather
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
 from tests.cli.fixtures import answer
-from tests.live.agent.agents import Agent, agent
+from tests.live.agent.agents import SLOW, Agent, agent
 from tests.live.agent.test_run import PATIENCE
 
 __all__ = ["agent"]
@@ -90,16 +91,19 @@ def test_a_running_agent_tells_its_pods_and_its_node(agent: Agent) -> None:
 
 def test_a_pod_that_is_ending_does_not_keep_others_from_being_audited(agent: Agent) -> None:
     stays = POD.replace("web", "stays").replace(
-        'sleep, "1000"', 'sh, -c, "trap : TERM; sleep 1000"'
+        'sleep, "1000"', 'sh, -c, "trap : TERM; while :; do sleep 1; done"'
     )
+    stays = stays.replace("spec: {", f"spec: {{terminationGracePeriodSeconds: {60 * SLOW:.0f}, ")
     (agent.manifests / "web.yaml").write_text(POD)
     (agent.manifests / "stays.yaml").write_text(stays)
     agent.service("--cgroup-driver", "cgroupfs")
-    agent.until(lambda: len(agent.apps()) == 2 and len(agent.rows()) == 2)
+    agent.until(lambda: len(agent.apps()) == 2 and len(agent.rows()) == 2, PATIENCE)
     (agent.manifests / "stays.yaml").unlink()
-    agent.until(lambda: "Terminating" in {row["phase"] for row in agent.rows()})
+    agent.until(lambda: "Terminating" in {row["phase"] for row in agent.rows()}, PATIENCE)
     found = answer("audit", "--cgroup-root", agent.root)
     assert found.returncode == 0, found.stdout + found.stderr
     assert found.stderr == f"qoslet: agent of {agent.root}: 1 pod\n"
     assert "as while a pod is being ended" in found.stdout
     assert answer("top", "--once", "--cgroup-root", agent.root).returncode == 0
+    for pid in agent.pids():
+        os.kill(pid, signal.SIGKILL)
