@@ -83,8 +83,8 @@ def test_a_tier_that_cannot_be_made_holds_up_only_pods_of_its_own() -> None:
     assert bench.rows["a"].reason == "FailedToCreatePodContainer"
     waits = bench.turn(0.2).summary
     assert waits == "2 pods, 1 of 1 containers running; 1 step to be retried"
-    waits = bench.turn(0.2, whole=True)
-    assert (waits.failed, waits.errors) == (0, ()), "nothing is tried in what is not there"
+    looks = bench.turn(0.2, whole=True)
+    assert (looks.failed, looks.errors) == (0, ()), "nothing is tried in what is not there"
     bench.turn(1.1)
     bench.turn(1.1)
     assert bench.keeper.running == {"a", "b"}

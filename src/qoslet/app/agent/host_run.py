@@ -10,11 +10,10 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts, Observer
 from qoslet.agent.reconciler import Reconciler
+from qoslet.app.agent.parts import AgentRun, shell_lines, title_of
 from qoslet.app.runtimes import cri_run
 from qoslet.app.runtimes.managers import take_up_managers
 from qoslet.app.teardown import keeper_of, remove_files, undo
@@ -44,20 +43,6 @@ if TYPE_CHECKING:
     from qoslet.host.cri.runtime import CriRuntime
 
 
-class HostRun(Struct):
-    """The loop on this machine with what surfaces need of it."""
-
-    reconciler: Reconciler
-    clock: WakingClock
-    observer: Observer
-    folder: str
-    undo: Callable[[], list[str]]
-    notes: Callable[[], Sequence[str]]
-    log_lines: Callable[[], list[tuple[str, str]]]
-    mend: Callable[[], None]
-    exits: Callable[[], Sequence[int]]
-
-
 @contextmanager
 def joined(
     config: Config,
@@ -66,7 +51,7 @@ def joined(
     signals: Signals,
     machine: MachineUtilization,
     chosen: CriChoice | None = None,
-) -> Iterator[HostRun]:
+) -> Iterator[AgentRun]:
     """The loop with containers in the hands of a keeper, or of the container runtime that was
     chosen, in a tree that is ours alone. A start that does not get to its first sync leaves
     nothing behind."""
@@ -118,7 +103,7 @@ def _host_run(
     runtime: KeeperRuntime | CriRuntime,
     around: tuple[Signals, MachineUtilization],
     chosen: CriChoice | None,
-) -> HostRun:
+) -> AgentRun:
     """The loop, and what surfaces need of it."""
     signals, machine = around
     from qoslet.host.containers.log_reader import LogFollower
@@ -151,16 +136,16 @@ def _host_run(
     tree.enable()
     # what is loaded by now stays: a collection that walked it would hold up the guard
     gc.freeze()
-    return HostRun(
-        reconciler,
-        clock,
-        observer,
-        folder,
-        partial(undo, tree),
-        lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
-        lambda: list(fresh.lines()),
-        partial(_mend, tree, folder, chosen),
-        runtime.descriptors,
+    return AgentRun(
+        *(config, source, reconciler, clock, signals),
+        title_of(config, source.live.node, machine.cores),
+        partial(shell_lines, driver, observer, config, source),
+        undo=partial(undo, tree),
+        notes=lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
+        log_lines=lambda: list(fresh.lines()),
+        folder=folder,
+        exits=runtime.descriptors,
+        mends=[partial(_mend, tree, folder, chosen)],
     )
 
 

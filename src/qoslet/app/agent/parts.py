@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.loop import StopSignal
@@ -22,41 +24,33 @@ if TYPE_CHECKING:
     from socket import socket
 
 
-class AgentRun:
-    """A loop ready to turn, and what its surface needs."""
+class AgentRun(Struct):
+    """A loop ready to turn, and what its surface needs.
 
-    def __init__(
-        self,
-        config: Config,
-        source: ManifestSource,
-        reconciler: Reconciler,
-        clock: WakingClock,
-        stop: StopSignal,
-        title: str,
-        shell_lines: Callable[[], list[str]],
-    ) -> None:
-        self.config = config
-        self.source = source
-        self.reconciler = reconciler
-        self.clock = clock
-        self.stop = stop
-        self.title = title
-        self.shell_lines = shell_lines
-        self.reload: Callable[[], None] = lambda: None
-        self.undo: Callable[[], list[str]] = list
-        self.notes: Callable[[], Sequence[str]] = tuple
-        self.log_lines: Callable[[], list[tuple[str, str]]] = list
-        self.folder = ""
-        self.hang_up: Callable[[], None] = lambda: None
-        """Asks the loop to end because nobody watches any more."""
-        self.listener: socket | None = None
-        self.metrics = MetricsOptions()
-        self.exits: Callable[[], Sequence[int]] = tuple
-        """Readable where containers changed."""
-        self.ending: Callable[[], None] = lambda: None
-        """What is done at each look at pods that end with the loop."""
-        self.mends: list[Callable[[], None]] = []
-        """Make again what was removed of the agent's files; each raises CannotDo."""
+    ``undo`` restores cgroups of others. ``hang_up`` asks the loop to end because nobody watches any
+    more. ``exits`` are readable where containers changed; ``ending`` is called at each look at pods
+    that end with the loop. ``mends`` make again what was removed of the agent's files in ``folder``;
+    each raises CannotDo.
+    """
+
+    config: Config
+    source: ManifestSource
+    reconciler: Reconciler
+    clock: WakingClock
+    stop: StopSignal
+    title: str
+    shell_lines: Callable[[], list[str]]
+    reload: Callable[[], None] = lambda: None
+    undo: Callable[[], list[str]] = list
+    notes: Callable[[], Sequence[str]] = tuple
+    log_lines: Callable[[], list[tuple[str, str]]] = list
+    folder: str = ""
+    hang_up: Callable[[], None] = lambda: None
+    listener: socket | None = None
+    metrics: MetricsOptions = MetricsOptions()
+    exits: Callable[[], Sequence[int]] = tuple
+    ending: Callable[[], None] = lambda: None
+    mends: list[Callable[[], None]] = []
 
 
 def title_of(config: Config, node: Node, cores: float) -> str:

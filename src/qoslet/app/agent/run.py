@@ -20,7 +20,7 @@ from qoslet.agent.loop import Surface as Surface
 from qoslet.agent.loop import run as run_loop
 from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
-from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
+from qoslet.app.agent.parts import AgentRun, reserved_cgroups, title_of
 from qoslet.app.agent.reload import Reloading, reload
 from qoslet.app.node.node import described_node, guard_of, node_of
 from qoslet.app.options import RunOptions
@@ -227,26 +227,19 @@ def _real(
     attend = partial(_attend_start, options, signals)
     with owned_tree.tree(place, write=not options.dry_run, verb="run", attend=attend) as tree:
         _need_reserved(tree, reserved_cgroups(source, config.root))
-        title = title_of(config, node, machine.cores)
         if options.dry_run:
             from qoslet.app.agent.simulate import dry
 
-            yield dry(config, source, tree, signals, title)
+            yield dry(config, source, tree, signals, title_of(config, node, machine.cores))
         else:
             if not options.by_cri:
                 refuse_pods_of_others(tree, options.runs_with)
             # before anything is written: it is what a second agent fails at
             with (
                 _listening(options.metrics_address) as listener,
-                joined(config, source, tree, signals, machine, chosen) as real,
+                joined(config, source, tree, signals, machine, chosen) as made,
             ):
-                shell = partial(shell_lines, tree.driver, real.observer, config, source)
-                made = AgentRun(config, source, real.reconciler, real.clock, signals, title, shell)
-                made.undo, made.notes, made.log_lines = real.undo, real.notes, real.log_lines
-                made.folder, made.listener = real.folder, listener
-                made.exits = real.exits
-                made.metrics = options.metrics
-                made.mends.append(real.mend)
+                made.listener, made.metrics = listener, options.metrics
                 made.clock.longest = CHECK_SECONDS
                 yield made
 
