@@ -106,8 +106,6 @@ def _host_run(
 ) -> AgentRun:
     """The loop, and what surfaces need of it."""
     signals, machine = around
-    from qoslet.host.containers.log_reader import LogFollower
-
     tree, folder, rest = made.tree, made.folder, made.rest
     driver, observer = tree.driver, observer_of(tree)
     driver.slow = AsyncWrites()
@@ -132,7 +130,6 @@ def _host_run(
         frozen=partial(frozen_at, driver.layout),
     )
     _remember(reconciler, wakes, rest)
-    fresh = LogFollower(f"{folder}/{LOGS}")
     tree.enable()
     # what is loaded by now stays: a collection that walked it would hold up the guard
     gc.freeze()
@@ -142,11 +139,19 @@ def _host_run(
         partial(shell_lines, driver, observer, config, source),
         undo=partial(undo, tree),
         notes=lambda: [*tree.notes, *driver.notes, *runtime.notes, *volumes.notes],
-        log_lines=lambda: list(fresh.lines()),
+        log_lines=_log_lines(folder),
         folder=folder,
         exits=runtime.descriptors,
         mends=[partial(_mend, tree, folder, chosen)],
     )
+
+
+def _log_lines(folder: str) -> Callable[[], list[tuple[str, str]]]:
+    """What gives the lines that containers logged since it was asked last."""
+    from qoslet.host.containers.log_reader import LogFollower
+
+    fresh = LogFollower(f"{folder}/{LOGS}")
+    return lambda: list(fresh.lines())
 
 
 def _mend(tree: OwnedTree, folder: str, chosen: CriChoice | None) -> None:
