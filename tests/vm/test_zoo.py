@@ -14,9 +14,10 @@ from tests.live.memory.zoo.build import COMPILERS, HERE, build
 from tests.live.memory.zoo.drive import chosen
 from tests.live.memory.zoo.judge import Watched, result
 from tests.live.memory.zoo.load import Load
-from tests.live.memory.zoo.loads import PLAIN, SCENES
+from tests.live.memory.zoo.loads import PLAIN
 from tests.live.memory.zoo.meddle import MEDDLING
 from tests.live.memory.zoo.pods import manifest
+from tests.live.memory.zoo.scenes import SCENES
 from tests.vm.zoo import HEADS, _row, merged, rows_from, rows_of, write_page
 
 BURST = Load("burst", ("burst", 90), "finishes")

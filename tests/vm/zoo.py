@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, Final
 
 from tests.live.memory.zoo.drive import chosen
-from tests.live.memory.zoo.loads import SCENES
+from tests.live.memory.zoo.scenes import SCENES
 from tests.vm.cache import REPO, VmError
 from tests.vm.commands import say, seen
 from tests.vm.guest import Job, boot

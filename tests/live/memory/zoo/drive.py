@@ -23,11 +23,11 @@ from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
 from tests.live.memory.zoo.judge import RUNNING, Result, Watched, decisions, ends_of, result
 from tests.live.memory.zoo.load import ENDING, Load
-from tests.live.memory.zoo.loads import SCENES, Scene
 from tests.live.memory.zoo.meddle import MEDDLING
 from tests.live.memory.zoo.outside import HUGE_PAGES, outside
 from tests.live.memory.zoo.pods import manifest
 from tests.live.memory.zoo.rootfs import IMAGE, rootfs
+from tests.live.memory.zoo.scenes import SCENES, Scene
 
 ROOT = os.environ.get("QOSLET_ZOO_ROOT", "/qosletzoo")
 PROGRESS = struct.Struct("=4Q3i")

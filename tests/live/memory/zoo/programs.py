@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.live.memory.zoo.load import Load, hog
+from tests.live.memory.zoo.load import Load
 
 COMPANY: Final = (
     Load("grows-beside-streams", ("streams", 85, 2), "finishes"),
@@ -218,13 +218,6 @@ ODD: Final = (
     Load("limit-10", ("burst", 9), "finishes", limit=10, request=4),
 )
 """What changes its own cgroup, leaves memory behind, or stands beside what comes and goes."""
-HIDDEN: Final = {
-    "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
-    "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),
-    "fleeting": Load("hog-fleeting", ("fleeting-hog", 1500, 1200), "evicted", limit=0, request=0),
-}
-"""What the kernel counts as page cache, and cannot take back; and what is gone when somebody looks."""
-
 BESIDE: Final = (
     Load("stall-beside", ("settle", 88, 8), "finishes"),
     Load("still-beside-stall", ("quiet", 40), "untouched"),

@@ -9,7 +9,7 @@ import pytest
 from tests.live.memory.zoo import swaps
 from tests.live.memory.zoo.build import build
 from tests.live.memory.zoo.drive import line_of, play, prepared, say
-from tests.live.memory.zoo.loads import SCENES
+from tests.live.memory.zoo.scenes import SCENES
 from tests.live.systemd.slices import need_guest
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
