@@ -263,3 +263,35 @@ def test_one_that_the_guard_decides_about_is_left_to_it() -> None:
     assert (first.verdict, first.victim) == ("end", hog)
     found = choose_victim([stalled], 16 * MIB, 0.0, {"s"})
     assert (found.verdict, found.reason) == ("none", EvictionReason.GUARDED)
+
+
+QUIET = Candidate("quiet", "d/quiet", "BestEffort", 0, 120 * MIB, 120 * MIB)
+HOG = Candidate("hog", "d/hog", "BestEffort", 0, 900 * MIB, 2 * MIB, fills=True)
+
+
+@pytest.mark.parametrize("frees", [0, 2, 60])
+def test_who_fills_the_node_goes_though_what_it_holds_outlives_it(frees: int) -> None:
+    """Whoever went in its place would only make room for it."""
+    choice = chosen([QUIET, replace(HOG, freed=frees * MIB)], 150 * MIB, 1.0)
+    assert (choice.verdict, choice.victim and choice.victim.uid) == ("end", "hog")
+    assert choice.because.startswith(
+        "BestEffort, and its end frees little of what it holds, and it would go on to fill the node: uses 900 MiB"
+    )
+
+
+@pytest.mark.parametrize(
+    "hog",
+    [
+        replace(HOG, fills=False),
+        replace(HOG, charged=100 * MIB),
+        replace(HOG, qos="Burstable", request=900 * MIB),
+        replace(HOG, priority=1),
+        replace(HOG, critical=True),
+        replace(HOG, mode="off"),
+        replace(HOG, ending=True, ending_seconds=ENDING_SECONDS),
+    ],
+)
+def test_who_holds_what_outlives_it_is_spared_otherwise(hog: Candidate) -> None:
+    """It does not grow, others come before it, it is within its request, or it may not be ended."""
+    choice = chosen([QUIET, hog], 100 * MIB, 1.0)
+    assert choice.victim == QUIET

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from qoslet.agent.ports import MemoryReader
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
@@ -78,6 +80,19 @@ def candidate_of(
         ending_seconds=max(0.0, wall - worker.since_wall_seconds),
         mode=mode,
     )
+
+
+def with_fillers(
+    candidates: Iterable[Candidate],
+    workers: Iterable[PodWorker],
+    fill: frozenset[str],
+    *,
+    alone: bool,
+) -> list[Candidate]:
+    """The candidates, with who fills the node: ``fill`` are the cgroups of pods that do. ``alone``: only they."""
+    uids = {one.uid for one in workers if fill.intersection(one.top_cgroups)}
+    seen = (replace(one, fills=one.uid in uids) for one in candidates)
+    return [one for one in seen if one.fills or not alone]
 
 
 def largest_since(

@@ -20,6 +20,7 @@ from qoslet.agent.memory.eviction_candidates import (
     nears_limit,
     swap_room,
     untracked_protection,
+    with_fillers,
 )
 from qoslet.agent.memory.evictor import Evictor
 from qoslet.agent.memory.limit_kills import LimitKills
@@ -358,13 +359,12 @@ class PressureEviction:
             for one in workers
         ]
         candidates = [one for one in found if one is not None]
-        if state.kind == "filling":
-            fill = self._growing(samples)
-            uids = {one.uid for one in workers if fill.intersection(one.top_cgroups)}
-            candidates = [one for one in candidates if one.uid in uids]
         if state.kind == "wanted":
             # the guard has waited for it
             return choose_victim(candidates, state.missing, 0.0, self._context.memory_wanted)
+        if not state.path:
+            fill, alone = self._growing(samples), state.kind == "filling"
+            candidates = with_fillers(candidates, workers, fill, alone=alone)
         return choose_victim(candidates, state.missing, lasted)
 
     def _act(

@@ -3,7 +3,8 @@
 The order is the kubelet's: first what uses more than its request, then the lower priority, then the
 larger usage above request; the QoS class breaks ties. It is total and does not depend on the order of
 the candidates. Of the first pods in that order that are enough together, those that the others do
-not need are left out, so that the fewest end. Pods within their request come last, and not soon.
+not need are left out, so that the fewest end. Pods within their request come last, and not soon. A pod that
+fills the node comes first where it is the first in the order, though what it holds outlives it.
 Usage above request is net of effective protection, as in oomd's ``memory_protection``.
 Source: kubelet pkg/kubelet/eviction/helpers.go rankMemoryPressure (critical pods are never evicted),
 oomd docs/core_plugins.md.
@@ -67,7 +68,7 @@ class Candidate(Struct, frozen=True):
     """A pod below what is short of memory. Amounts are bytes: ``charged`` is what it holds without
     page cache, swapped or not; ``freed`` is what its end frees, without files that survive it.
     ``protected`` is the larger of its effective ``memory.low`` and ``memory.min``. ``ending``: it
-    was already asked to stop, ``ending_seconds`` ago."""
+    was already asked to stop, ``ending_seconds`` ago. ``fills``: it is what fills the node."""
 
     uid: str
     key: str
@@ -81,6 +82,7 @@ class Candidate(Struct, frozen=True):
     ending: bool = False
     ending_seconds: float = 0.0
     mode: GuardMode = "act"
+    fills: bool = False
 
     @property
     def excess(self) -> int:
@@ -107,6 +109,7 @@ class EvictionReason(Enum):
     BEST_EFFORT = 0
     ABOVE_REQUEST = 1
     LITTLE_HELP = 2
+    FILLS = "its end frees little of what it holds, and it would go on to fill the node"
     UNDER_REQUEST = 3
     GUARANTEED = 4
     NO_PODS = "no pod is below"
@@ -144,6 +147,9 @@ def choose_victim(
         text = f"ending already: {keys}; that frees {human_bytes(_sum(ending))} of {human_bytes(missing)} missing"
         return EvictionChoice("none", text, EvictionReason.IN_PROGRESS)
     ranked = sorted((one for one in candidates if _able(one)), key=_key)
+    if (first := _filler(candidates)) is not None:
+        ranked = [first, *(one for one in ranked if one is not first)]
+        return _ended(ranked, missing, EvictionReason.FILLS)
     if not ranked:
         reason = EvictionReason.NOT_EVICTABLE if candidates else EvictionReason.NO_PODS
         return EvictionChoice("none", _why_none(candidates), reason)
@@ -164,9 +170,23 @@ def choose_victim(
     if first.uid in guarded:
         text = f"{first.key} comes first, and the guard decides about it"
         return EvictionChoice("none", text, EvictionReason.GUARDED, order=order)
+    return _ended(ranked, missing, _reason(first, missing))
+
+
+def _ended(ranked: Sequence[Candidate], missing: int, reason: EvictionReason) -> EvictionChoice:
+    """The choice of the first."""
+    first, order = ranked[0], tuple(one.uid for one in ranked)
     verdict: EvictionVerdict = "end" if first.mode == "act" else "would end"
-    because = _because(first, ranked, missing)
-    return EvictionChoice(verdict, because, _reason(first, missing), first, order)
+    return EvictionChoice(verdict, _because(ranked, missing, reason), reason, first, order)
+
+
+def _filler(candidates: Sequence[Candidate]) -> Candidate | None:
+    """The first in the order if it fills the node and less than half of what it holds ends with it: whoever
+    is ended in its place only makes room for it."""
+    able = (one for one in candidates if _may_end(one) and _exceeds(one))
+    first = min(able, key=_key, default=None)
+    outlived = first is not None and first.fills and first.freed < first.charged // 2
+    return first if outlived else None
 
 
 def _chosen(ranked: Sequence[Candidate], missing: int) -> list[Candidate]:
@@ -192,9 +212,12 @@ def _sum(pods: Iterable[Candidate]) -> int:
 
 def _able(one: Candidate) -> bool:
     """Whether the pod may be evicted, and that would free something."""
-    return (
-        not one.ending and not one.critical and one.mode != "off" and one.freed >= MIN_FREED_BYTES
-    )
+    return _may_end(one) and one.freed >= MIN_FREED_BYTES
+
+
+def _may_end(one: Candidate) -> bool:
+    """Whether the pod may be evicted."""
+    return not one.ending and not one.critical and one.mode != "off"
 
 
 def _exceeds(one: Candidate) -> bool:
@@ -229,11 +252,13 @@ def _key(one: Candidate) -> tuple[bool, int, int, int, int, str]:
     return not _exceeds(one), one.priority, -above, _CLASSES.index(one.qos), -one.freed, one.uid
 
 
-def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str:
-    """Why this pod, with its numbers and how many come after it."""
+def _because(ranked: Sequence[Candidate], missing: int, reason: EvictionReason) -> str:
+    """Why the first pod, with its numbers and how many come after it."""
+    first = ranked[0]
     words = {
         EvictionReason.BEST_EFFORT: "best-effort",
         EvictionReason.ABOVE_REQUEST: "burstable above its request",
+        EvictionReason.FILLS: f"{first.qos}, and {EvictionReason.FILLS.value}",
         EvictionReason.LITTLE_HELP: f"{first.qos}, the first of pods that free little",
         EvictionReason.UNDER_REQUEST: "burstable below its request, and no other pod is enough",
         EvictionReason.GUARANTEED: "guaranteed, and no other pod is enough",
@@ -241,7 +266,7 @@ def _because(first: Candidate, ranked: Sequence[Candidate], missing: int) -> str
     numbers = f"uses {human_bytes(first.charged)}, request {human_bytes(first.request)}, protected {human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; evicting it frees {human_bytes(first.freed)} of {human_bytes(missing)} missing"
     rest = len(ranked) - 1
     after = f"; other candidates: {rest}" if rest else "; no other candidate"
-    return f"{words[_reason(first, missing)]}: {numbers}{after}"
+    return f"{words[reason]}: {numbers}{after}"
 
 
 def _why_none(candidates: Sequence[Candidate]) -> str:
