@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from qoslet.agent.memory_ports import SharedSegments
 from qoslet.core.api.pod import Pod
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.memory.events import OomKill
@@ -398,3 +399,4 @@ class MemoryParts(Struct, frozen=True):
     counters: CounterFile | None = None
     reclaim: ProactiveReclaim | None = None
     hurry: Callable[[bool], None] = lambda first: None
+    segments: SharedSegments | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,13 +10,29 @@ from msgspec.structs import replace
 from qoslet.agent.config import Config
 from qoslet.agent.ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
-from qoslet.core.memory.sample import Pressure
+from qoslet.core.memory.sample import Pressure, SharedSegment
 from qoslet.sim.memory import SimMemory
 from tests.agent.fixtures import ROOT, Bench, pod_of, resources, spec_of
 
 MIB = 1 << 20
 TOTAL = 2048 * MIB
 ACT = Config(root=ROOT, interval_seconds=None, guard="act")
+
+
+class Segments:
+    """System V shared memory: whose process asks for it made ``mib`` of it. ``removed``: how often."""
+
+    mib = removed = 0
+
+    def made_by(self, pids: Collection[int]) -> list[SharedSegment]:
+        """One of the first."""
+        held = [SharedSegment(1, pid, 0, 1, self.mib * MIB, goes=False) for pid in pids]
+        return held[:1] if self.mib else []
+
+    def remove(self, segments: Collection[SharedSegment]) -> int:
+        """All of it."""
+        self.removed += 1
+        return sum(one.held for one in segments)
 
 
 class Pressed(Bench):
@@ -32,6 +49,7 @@ class Pressed(Bench):
         self.scans = 0
         self.takes = 0.1
         self._waited = self._scanned = 0.0
+        self.segments = Segments()
         super().__init__("v2", config=config)
 
     def begin(self) -> None:
@@ -44,7 +62,7 @@ class Pressed(Bench):
             self.disk,
             self.clock,
             self.kernel,
-            memory=MemoryParts(self.memory, self.memory, self.memory),
+            memory=MemoryParts(self.memory, self.memory, self.memory, segments=self.segments),
         )
 
     def pod(self, name: str, held: int, request: str = "", limit: str = "", **more: Any) -> None:

@@ -190,3 +190,31 @@ def test_one_that_was_just_asked_to_stop_is_waited_for() -> None:
     said = short(bench).time(5)
     assert bench.keeper.running == {"hog", "small", "b", "g"}
     assert "no victim: memory is short on the node: ending already: d/hog; that frees" in said[0]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_system_v_memory_that_outlives_its_pod_is_removed_unless_it_is_the_hosts(
+    shares: bool,
+) -> None:
+    """It is removed before what was freed is measured, or others would go for what it holds."""
+    bench = Pressed()
+    bench.pod("hog", 1300, shmem=1290, host_ipc=shares)
+    bench.pod("quiet", 120)
+    bench.time(3)
+    bench.segments.mib = 1290
+    short(bench)
+    while "hog" in bench.keeper.running:
+        bench.time(0.25)
+    bench.turn()
+    bench.holds["hog"]["held"] = 0 if shares else 1300
+    bench.frees("hog")
+    bench.time(3)
+    freed = 0 if shares else 1300
+    (said,) = (line for line in bench.said if "was removed" in line)
+    assert f"1300 MiB expected, {freed} MiB freed" in said
+    removed = [line for line in bench.said if "System V" in line]
+    assert bench.segments.removed == len(removed) == (0 if shares else 1)
+    if removed:
+        assert removed[0].endswith(
+            "d/hog: removed its System V shared memory, which outlived it: 1290 MiB"
+        )

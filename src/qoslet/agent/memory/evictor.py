@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from qoslet.agent.memory.guard_actions import PendingKills
+from qoslet.agent.memory_ports import SharedSegments
 from qoslet.agent.pods.teardown import stop
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker, never_restarts
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.breakdown import human_bytes
-from qoslet.core.memory.sample import MemorySample, NodeMemory
+from qoslet.core.memory.sample import MemorySample, NodeMemory, SharedSegment
 from qoslet.core.pressure.eviction_ranking import Candidate, PressureReport, PressureRow
 
 REASON = "Evicted"
@@ -32,7 +33,7 @@ FREED_BYTES = 1 << 20
 class _PendingEviction(Struct):
     """A victim that was stopped at ``at`` for the cgroup ``path``, with the memory available
     then. ``ended``: its processes are gone. ``most``: the most memory that was available since, at
-    ``most_at``."""
+    ``most_at``. ``left``: what of System V shared memory outlives it."""
 
     worker: PodWorker
     path: str
@@ -41,6 +42,7 @@ class _PendingEviction(Struct):
     frees: int
     most: int
     most_at: float
+    left: Sequence[SharedSegment] = ()
     ended: bool = False
 
 
@@ -55,8 +57,9 @@ class _RestartDelay(Struct):
 class Evictor:
     """Evicts one pod at a time."""
 
-    def __init__(self, context: SyncContext) -> None:
+    def __init__(self, context: SyncContext, segments: SharedSegments | None = None) -> None:
         self._context = context
+        self._segments = segments
         self._rows: deque[PressureRow] = deque(maxlen=MAX_DECISIONS)
         self._counts: dict[str, int] = {}
         self._pending: _PendingEviction | None = None
@@ -110,7 +113,8 @@ class Evictor:
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)
         had = node.available
-        self._pending = _PendingEviction(worker, path, now, had, victim.freed, had, now)
+        left = self._left_by(worker)
+        self._pending = _PendingEviction(worker, path, now, had, victim.freed, had, now, left)
         self._kills.expect(worker, [one.name for one in worker.container_states])
         stop(self._context, worker, 0.0)
 
@@ -124,6 +128,9 @@ class Evictor:
         note = self._context.log.notes.append
         # not each sync has a sample of it
         ended = pending.ended = pending.ended or _has_ended(worker, samples)
+        if ended and pending.left:
+            self._remove_segments(pending)
+            return False
         if node.available >= pending.most + FREED_BYTES:
             pending.most, pending.most_at = node.available, now
         if not worker.cleanup_done:
@@ -171,6 +178,22 @@ class Evictor:
                 note = f"{worker.key} was evicted {restart.delay:.0f} s ago; restarting it"
                 self._context.log.notes.append(note)
                 stop(self._context, worker)
+
+    def _left_by(self, worker: PodWorker) -> Sequence[SharedSegment]:
+        """The segments that a pod leaves to the host, though it does not share its IPC namespace."""
+        if self._segments is None or worker.pod is None or worker.pod.host_ipc:
+            return ()
+        observe = self._context.executor.observer.observe
+        seen = [observe(path, values=False).cgroups.values() for path in worker.top_cgroups]
+        return self._segments.made_by({pid for below in seen for one in below for pid in one.pids})
+
+    def _remove_segments(self, pending: _PendingEviction) -> None:
+        """Remove what a pod without processes left, before what it freed is measured."""
+        assert self._segments is not None
+        freed, pending.left = self._segments.remove(pending.left), ()
+        if freed:
+            text = f"{pending.worker.key}: removed its System V shared memory, which outlived it: {human_bytes(freed)}"
+            self._context.log.notes.append(text)
 
     def next_at(self) -> float | None:
         """When the next evicted pod restarts; pods that still end wake the loop themselves."""

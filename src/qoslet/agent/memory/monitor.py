@@ -60,7 +60,7 @@ MemoryPlug = Callable[[SyncContext, TrackedCgroups, MemoryParts], MemoryPolicy]
 
 POLICIES: tuple[MemoryPlug, ...] = (
     Guard,
-    lambda context, groups, parts: PressureEviction(context, groups, parts.reader),
+    lambda context, groups, parts: PressureEviction(context, groups, parts),
 )
 """Plug point: who watches, in the order in which they are told. Each is made once."""
 

@@ -25,7 +25,7 @@ from qoslet.agent.memory.eviction_candidates import (
 from qoslet.agent.memory.evictor import Evictor
 from qoslet.agent.memory.limit_kills import LimitKills
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
-from qoslet.agent.ports import MemoryReader
+from qoslet.agent.ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
@@ -88,13 +88,13 @@ SHORTAGE_POLL_SECONDS = 0.25
 class PressureEviction:
     """A ``MemoryPolicy``. It does nothing if the guard is off for all pods."""
 
-    def __init__(self, context: SyncContext, groups: TrackedCgroups, reader: MemoryReader) -> None:
+    def __init__(self, context: SyncContext, groups: TrackedCgroups, parts: MemoryParts) -> None:
         self._context = context
         self._cgroups = groups
-        self._reader = reader
+        self._reader = parts.reader
         self._limit_kills = LimitKills()
         self._low_since: float | None = None
-        self._evictor = Evictor(context)
+        self._evictor = Evictor(context, parts.segments)
         self._node_history: deque[NodeMemory] = deque(maxlen=MAX_SAMPLES)
         self._history: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0

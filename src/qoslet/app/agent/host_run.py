@@ -32,6 +32,7 @@ from qoslet.host.machine.utilization import Killing, MachineUtilization
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
+from qoslet.host.memory.shared_segments import KernelSegments
 from qoslet.host.state.folder import LOGS, folder_of, log_directory
 from qoslet.host.state.memory_counters import KeptCounters
 from qoslet.host.systemd.leave_service import leave_service
@@ -207,7 +208,7 @@ def memory_of(tree: OwnedTree, folder: str | None) -> Iterator[MemoryParts]:
         cold = KernelReclaim(hierarchy, mounts) if hierarchy == "v2" else None
         kept = KeptCounters(folder) if folder is not None else None
         reader = MemoryFiles(hierarchy, mounts)
-        yield MemoryParts(reader, watch, log, kept, cold, hurry=ThreadPriority())
+        yield MemoryParts(reader, watch, log, kept, cold, ThreadPriority(), KernelSegments())
 
 
 def _usage_of(tree: OwnedTree) -> closing[UsageObserver]:

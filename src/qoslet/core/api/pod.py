@@ -137,6 +137,7 @@ class Pod(Struct, frozen=True, gc=False):
     """Why its status is as it is, in one word, such as ``Evicted``; empty where nobody says."""
     message: str = ""
     """The same in a sentence."""
+    host_ipc: bool = False
 
     @property
     def key(self) -> str:

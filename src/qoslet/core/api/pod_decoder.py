@@ -126,7 +126,6 @@ class PodReader:
         self._check_rest(spec, status, prefix, faults)
         beside = Place(prefix, place.added) if prefix else _POD_ITSELF
         faults += (*self._rules.check(shape, beside), *place.faults)
-        critical, node_critical = critical_of(spec, annotations, prefix)
         system, isolation, platform = platform_of(spec, annotations, prefix, faults)
         owner = (meta.annotations or {}) if prefix else {}
         policy = memory_of(annotations, owner, containers, prefix, notes)
@@ -142,8 +141,7 @@ class PodReader:
             level.resources,
             overhead,
             system,
-            critical,
-            node_critical,
+            *critical_of(spec, annotations, prefix),
             status.qos_class,
             spec.node_name or None,
             status.phase or None,
@@ -157,6 +155,7 @@ class PodReader:
             was_changed(meta, annotations),
             status.reason or "",
             status.message or "",
+            spec.host_ipc or False,
         )
         return found
 

@@ -70,3 +70,15 @@ class NodeMemory(Struct, frozen=True):
     scanned: int | None = None
     stolen: int | None = None
     shmem: int | None = None
+
+
+class SharedSegment(Struct, frozen=True, gc=False):
+    """A segment of System V shared memory that the process ``creator`` made at wall-clock seconds. It holds so
+    many bytes in memory and swap, ``users`` are attached. ``goes``: with its last user."""
+
+    number: int
+    creator: int
+    made_at: int
+    users: int
+    held: int
+    goes: bool

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.events import OomKill
-from qoslet.core.memory.sample import NodeMemory, Pressure
+from qoslet.core.memory.sample import NodeMemory, Pressure, SharedSegment
 
 _V1_STAT = {
     "rss": "anon",
@@ -165,3 +165,21 @@ def kill_of(record: str) -> OomKill | None:
         return None
     pid, name, *amounts = match.groups()
     return OomKill(pid=int(pid), name=name, resident=sum(int(pages) for pages in amounts) << 10)
+
+
+_REMOVED = 0o1000
+"""The mode of a segment that is marked for removal. Source: shmctl(2) SHM_DEST."""
+
+
+def shared_segments(text: str | None) -> list[SharedSegment]:
+    """The table of ``/proc/sysvipc/shm``; what cannot be read is left out."""
+    found = []
+    for line in (text or "").splitlines()[1:]:
+        cells = line.split()
+        if len(cells) < 16 or not all(cell.lstrip("-").isdecimal() for cell in cells[:16]):
+            continue
+        _, number, mode, _, creator, _, users, *_, made, resident, swapped = cells[:16]
+        goes = bool(int(mode, 8) & _REMOVED)
+        held = int(resident) + int(swapped)
+        found.append(SharedSegment(int(number), int(creator), int(made), int(users), held, goes))
+    return found

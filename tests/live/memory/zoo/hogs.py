@@ -27,9 +27,11 @@ HOGS: Final = {
 HIDDEN: Final = {
     "locked file": hog("hog-locked-file", "locked-file-hog", 1500, capable=True),
     "file in pipes": hog("hog-file-in-pipes", "spliced-hog", 1500, capable=True),
+    "SysV kept": hog("hog-sysv-kept", "sysv-kept-hog", 1500),
     "fleeting": Load("hog-fleeting", ("fleeting-hog", 1500, 1200), "evicted", limit=0, request=0),
 }
-"""What the kernel counts as page cache, and cannot take back; and what is gone when somebody looks."""
+"""What the kernel counts as page cache, and cannot take back; what outlives its process; what is gone when
+somebody looks."""
 SMALL_HOG: Final = hog("hog-small", "hog", 540)
 AGAIN: Final = (
     Load("hog-in-a-moment", ("hog", 1500, 2), "evicted", limit=0, request=0),

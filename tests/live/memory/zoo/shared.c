@@ -103,6 +103,17 @@ static void sysv_hog(size_t amount, size_t more)
     slowly(pages, amount, more);
 }
 
+/* its segment outlives the process, unless its IPC namespace ends as well */
+static void sysv_kept_hog(size_t amount, size_t more)
+{
+    int id = shmget(IPC_PRIVATE, amount * MIB, IPC_CREAT | 0600);
+    char *pages;
+    need(id >= 0);
+    pages = shmat(id, NULL, 0);
+    need(pages != (void *)-1);
+    slowly(pages, amount, more);
+}
+
 static void volume_hog(size_t amount, size_t more)
 {
     int file = open("/scratch/zoo", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -118,5 +129,5 @@ static void volume_hog(size_t amount, size_t more)
 const struct load shared[] = {
     {"shared-map", shared_map}, {"memfd", memfd}, {"sysv", sysv}, {"posix", posix}, {"volume", volume},
     {"shared-hog", shared_hog}, {"memfd-hog", memfd_hog}, {"sysv-hog", sysv_hog},
-    {"volume-hog", volume_hog}, {NULL, NULL},
+    {"volume-hog", volume_hog}, {"sysv-kept-hog", sysv_kept_hog}, {NULL, NULL},
 };
