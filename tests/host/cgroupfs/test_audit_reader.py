@@ -1,7 +1,9 @@
-"""Cgroups that some v1 hierarchies have only are found, also where the numbers are equal."""
+"""Cgroups and their processes as they are read for an audit."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,23 @@ def test_processes_below_a_single_memory_node_have_no_other(
     files = ("cpuset.mems",)
     tree = reader.read(ReadRequest(("/kubepods",), (), {"/kubepods": files}, files, frozenset()))
     assert tree.cgroups["/kubepods/a"].values == {"cpuset.mems": found}
+
+
+@pytest.mark.parametrize(
+    ("leaf", "count"), [("p-poda-app.scope", 1), (f"cri-containerd-{'0' * 64}.scope", 2)]
+)
+def test_who_keeps_a_scope_is_no_process_of_its_container(
+    tmp_path: Path, leaf: str, count: int
+) -> None:
+    reader = made(tmp_path, {"memory": ()})
+    place = tmp_path / "memory/kubepods/p-poda.slice" / leaf
+    place.mkdir(parents=True)
+    (place.parent / "cgroup.procs").write_text("")
+    words = ["sh", "-c", "read _ # keeps a scope of qoslet"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as keeps:
+        (place / "cgroup.procs").write_text(f"{keeps.pid}\n{os.getpid()}\n")
+        tree = reader.read(ReadRequest(("/kubepods",), (), {}, (), frozenset()))
+        keeps.kill()
+    live = tree.cgroups[f"/kubepods/p-poda.slice/{leaf}"]
+    assert (live.processes, os.getpid() in live.pids) == (count, True)
+    assert (keeps.pid in live.pids) == (count == 2)

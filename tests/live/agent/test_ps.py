@@ -113,18 +113,21 @@ def cpu_seconds(pid: int) -> float:
 def test_a_frozen_pod_is_told_as_such(agent: Agent) -> None:
     agent.write("web", pod("web", "exec sleep 1000"))
     agent.service()
-    agent.until(lambda: "web" in listed(agent) and bool(agent.apps()), PATIENCE)
-    (above,) = {path.rpartition("/")[0] for path in agent.apps()}
+    agent.until(lambda: [one["status"] for one in listed(agent).values()] == ["Running"], PATIENCE)
+    (app,) = agent.apps()
+    above = app.rpartition("/")[0]
     file, frozen, thawed = ("cgroup.freeze", "1", "0")
     if not agent.v2:
         file, frozen, thawed = ("freezer.state", "FROZEN", "THAWED")
     tree = agent.tree.layout.tree_of(file.partition(".")[0])
     assert tree is not None
     said = f"{above} is frozen: nothing in it runs until it is thawed"
+    tree.write(app, file, frozen)
     tree.write(above, file, frozen)
     try:
         agent.until(lambda: listed(agent)["web"]["message"] == said, PATIENCE)
         assert listed(agent)["web"]["status"] == "Running"
     finally:
         tree.write(above, file, thawed)
+        tree.write(app, file, thawed)
     agent.until(lambda: listed(agent)["web"]["message"] is None, PATIENCE)

@@ -162,6 +162,10 @@ def without_parent(cri: str | None, root: str) -> str:
     return "/k8s.io" if cri == "containerd" else root
 
 
+HOLDER = "read _ # keeps a scope of qoslet"
+"""The script of the process that keeps such a scope from before its container to after it."""
+
+
 def process_leaf(parent: str, name: str) -> str:
     """The scope of a container whose processes qoslet starts itself, in the pod's slice
     ``parent``. Units are known to systemd by their last name only, so it holds the pod's."""

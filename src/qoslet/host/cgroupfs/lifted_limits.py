@@ -107,8 +107,8 @@ def lifting(driver: _Driver, ledger: JournalState) -> Callable[..., list[str]]:
 
 
 def frozen_at(layout: CgroupLayout, paths: Iterable[str]) -> dict[str, str]:
-    """The cgroups whose processes do not run, each with the nearest one that is frozen: itself, or one
-    above."""
+    """The cgroups whose processes do not run, each with the topmost one that is frozen, which may be
+    itself: below a frozen slice systemd freezes each unit, and thaws none of them alone."""
     known: dict[str, bool] = {}
 
     def is_frozen(group: str) -> bool:
@@ -116,8 +116,8 @@ def frozen_at(layout: CgroupLayout, paths: Iterable[str]) -> dict[str, str]:
             known[group] = _is_frozen(layout, group)
         return known[group]
 
-    found = {path: next(filter(is_frozen, (path, *parents(path))), "") for path in paths}
-    return {path: group for path, group in found.items() if group}
+    found = {path: [*filter(is_frozen, (path, *parents(path)))] for path in paths}
+    return {path: groups[-1] for path, groups in found.items() if groups}
 
 
 def _is_frozen(layout: CgroupLayout, group: str) -> bool:

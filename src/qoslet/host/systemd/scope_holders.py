@@ -14,11 +14,11 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from qoslet.core.cgroup.names import HOLDER
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.host.linux.descriptors import owned
 
 _SHELL = "/bin/sh"
-_SCRIPT = "read _ # keeps a scope of qoslet"
 _NEVER_KILLED = b"-1000"
 
 
@@ -38,7 +38,7 @@ class ScopeHolders:
         with owned(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)) as null:
             pid = os.posix_spawn(
                 _SHELL,
-                ["sh", "-c", _SCRIPT],
+                ["sh", "-c", HOLDER],
                 {},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, self._pipe[0], 0),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from qoslet.core.audit.finding import Unread
 from qoslet.core.audit.live import LiveCgroup, LiveTree, ReadRequest
 from qoslet.core.cgroup.interface_files import controller
-from qoslet.core.cgroup.names import DEFAULT_POINT
+from qoslet.core.cgroup.names import DEFAULT_POINT, HOLDER, process_leaf
 from qoslet.core.node.node import PLANNED_CONTROLLERS
 from qoslet.host.cgroupfs.observe.process_origin import FoundProcesses, moved_processes
 from qoslet.host.linux.descriptors import EXHAUSTED
@@ -188,6 +188,7 @@ class CgroupReader:
 
 def _live(path: str, group: _Found, request: ReadRequest) -> LiveCgroup:
     union = frozenset[int]().union(*group.pids)
+    union -= _holders(path, union)
     everywhere = frozenset.intersection(*group.pids) if group.pids else union
     pids = tuple(sorted(union))
     oom = request.wants_scores(path)
@@ -208,6 +209,16 @@ def _live(path: str, group: _Found, request: ReadRequest) -> LiveCgroup:
         commands={pid: name for pid in named if (name := _command(pid))},
         oom_score_adj=_oom(pids) if oom else None,
     )
+
+
+def _holders(path: str, pids: Iterable[int]) -> frozenset[int]:
+    """Those of the processes of a scope that qoslet has in it for its own sake."""
+    above, _, leaf = path.rpartition("/")
+    if not leaf.endswith(".scope") or not leaf.startswith(
+        process_leaf(above, "")[: -len(".scope")]
+    ):
+        return frozenset()
+    return frozenset(pid for pid in pids if HOLDER in (_proc(pid, "cmdline") or ""))
 
 
 def _text(directory: int | None, file: str, unread: dict[str, str]) -> str | None:
