@@ -33,6 +33,16 @@ def test_a_kubelet_is_found_by_its_process(tmp_path: Path) -> None:
     assert not others
 
 
+def test_a_kubelet_whose_program_has_another_name_is_named(tmp_path: Path) -> None:
+    declare(tmp_path, "--config=/a", comm="/opt/kubelet-1.36", pid=7)
+    declare(tmp_path, "kubelet", comm="bash", pid=8)
+    assert kubelet_processes(str(tmp_path)) == ([], [])
+    (one,), _ = kubelet_processes(str(tmp_path), 7)
+    assert (one.pid, one.name, one.arguments) == (7, "kubelet", ("--config=/a",))
+    for other in (8, 9):
+        assert kubelet_processes(str(tmp_path), other) == ([], [])
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
 def test_a_process_of_another_user_decides_nothing(tmp_path: Path) -> None:
     declare(tmp_path, "--config=/a", pid=7)

@@ -181,7 +181,7 @@ def kubelet_options(values: object) -> KubeletOptions:
 def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
     """The kubelet that is asked for, or the only one; of several the one in our mount namespace, else
     that with our cgroups. Raises CannotDo, BadInput where there are several, or none with our cgroups."""
-    found, others = kubelet_processes(options.root)
+    found, others = kubelet_processes(options.root, options.pid)
     if options.pid is not None:
         for process in found:
             if process.pid == options.pid:

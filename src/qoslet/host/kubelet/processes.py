@@ -25,27 +25,35 @@ class KubeletProcess(Struct, frozen=True):
     arguments: tuple[str, ...]
 
 
-def kubelet_processes(root: str = "") -> tuple[list[KubeletProcess], list[int]]:
+def kubelet_processes(
+    root: str = "", named: int | None = None
+) -> tuple[list[KubeletProcess], list[int]]:
     """The kubelets, and the processes called so that belong to other users. ``root`` stands in
-    front of /proc."""
+    front of /proc. ``named`` is a process that is said to be one: ``kubelet`` need only be in the
+    name of its program, as in ``kubelet-1.36``."""
     found: list[KubeletProcess] = []
     others: list[int] = []
-    for program in running_programs(root):
-        if program.kind != "kubelet" or program.pid is None:
-            continue
-        folder = f"{root}/proc/{program.pid}"
+    programs = {
+        one.pid: one.name
+        for one in running_programs(root)
+        if one.kind == "kubelet" and one.pid is not None
+    }
+    if named is not None:
+        programs.setdefault(named, "")
+    for pid, name in programs.items():
+        folder = f"{root}/proc/{pid}"
         try:
             owner = os.stat(folder).st_uid
             with open(f"{folder}/cmdline", "rb") as file:
                 words = os.fsdecode(file.read()).split("\0")[:-1]
         except OSError:
             continue
-        if not words:
+        if not words or not (name or "kubelet" in os.path.basename(words[0])):
             continue
         if owner not in (0, os.geteuid()):
-            others.append(program.pid)
+            others.append(pid)
             continue
-        found.append(KubeletProcess(program.pid, program.name, folder, tuple(words[1:])))
+        found.append(KubeletProcess(pid, name or "kubelet", folder, tuple(words[1:])))
     return found, others
 
 
