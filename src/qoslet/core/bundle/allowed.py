@@ -151,7 +151,8 @@ SETTINGS_V2 = (
     "cpu.weight", "cpu.max", "cpu.max.burst", "cpu.idle", "cpu.uclamp.min", "cpu.uclamp.max",
     "cpuset.cpus", "cpuset.mems", "cpuset.cpus.partition", "memory.min", "memory.low",
     "memory.high", "memory.max", "memory.swap.high", "memory.swap.max", "memory.zswap.max",
-    "memory.oom.group", "pids.max", "io.weight", "io.max",
+    "memory.oom.group", "pids.max", "io.weight", "io.max", "cgroup.max.descendants",
+    "cgroup.max.depth",
 )  # fmt: skip
 STATE_V2 = (
     "cgroup.type", "cgroup.controllers", "cgroup.subtree_control", "cgroup.events",
@@ -163,7 +164,10 @@ STATE_V2 = (
 HUGETLB_V2 = ("max", "rsvd.max", "current", "events")
 
 FILES_V1: dict[str, tuple[str, ...]] = {
-    "cpu": ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.idle", "cpu.stat"),
+    "cpu": (
+        "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.idle",
+        "cpu.stat",
+    ),
     "cpuacct": ("cpuacct.usage", "cpuacct.stat"),
     "cpuset": (
         "cpuset.cpus", "cpuset.mems", "cpuset.effective_cpus", "cpuset.effective_mems",

@@ -6,7 +6,7 @@ read back on kernels 6.12 and 6.18.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -61,6 +61,15 @@ KNOBS: tuple[Knob, ...] = (
          released="", released_v1=None),
 )  # fmt: skip
 
+UNPLANNED: Mapping[str, str] = {
+    "cpu.max.burst": "0",
+    "cpu.cfs_burst_us": "0",
+    "memory.swap.high": "max",
+    "cgroup.max.descendants": "max",
+    "cgroup.max.depth": "max",
+}
+"""Settings that neither a kubelet nor a runtime nor systemd writes, with the value of a new cgroup."""
+
 _BY_FILE = {file: knob for knob in KNOBS for file in (knob.v1, knob.v2) if file}
 
 _HUGETLB = Knob("hugetlb", None, None, "bytes", released_v1="-1")
@@ -112,7 +121,7 @@ def released(file: str, hierarchy: str) -> str | None:
     try:
         setting = knob(file)
     except ValueError:
-        return None
+        return UNPLANNED.get(file)
     return setting.released_v1 if hierarchy == "v1" else setting.released
 
 

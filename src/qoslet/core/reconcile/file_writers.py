@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION, property_of
+from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION, UNPLANNED, property_of
 from qoslet.core.cgroup.names import is_at_or_below
 
 Level = Literal[
@@ -183,6 +183,8 @@ _UNITS = (".slice", ".service", ".scope", ".socket", ".mount", ".swap")
 
 def writer_of(level: Level, file: str, minor: int = NEWEST) -> FileWriter | None:
     """Who writes a file at a level in release 1.``minor``; None: nobody does."""
+    if file in UNPLANNED:
+        return None
     for row in TABLE:
         if row.level == level and row.since <= minor <= row.until and file.startswith(row.files):
             return row

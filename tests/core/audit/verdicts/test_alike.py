@@ -10,7 +10,7 @@ from qoslet.core.audit.live import LiveTree
 from qoslet.core.audit.repairs import repairs
 from qoslet.core.resources.cgroup_tree import Plan
 from tests.core.audit.trees import changed, look, plan_of, tree_of, units_of, written
-from tests.core.audit.verdicts.setups import SETUPS, sole
+from tests.core.audit.verdicts.setups import SETUPS, first, sole
 from tests.core.audit.verdicts.setups import folder as folder
 
 LEVELS = ("sandbox", "container")
@@ -93,3 +93,28 @@ def test_two_containers_tell_nothing(folder: str) -> None:
             values={k: v for k, v in live.cgroups[path].values.items() if k != "pids.max"},
         )
     assert look(plan, written(live, second, "pids.max", "77")).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "level", "file", "value"),
+    [
+        ("v1", "container", "cpu.cfs_burst_us", "20000"),
+        ("v2", "container", "cpu.max.burst", "20000"),
+        ("v2", "pod", "memory.swap.high", "4096"),
+        ("v2", "qos", "cgroup.max.descendants", "3"),
+        ("v2", "pod", "cgroup.max.depth", "0"),
+    ],
+)
+def test_what_nobody_writes_is_as_in_a_new_cgroup(
+    folder: str, hierarchy: str, level: str, file: str, value: str
+) -> None:
+    plan = plan_of(folder, hierarchy)
+    live = tree_of(plan)
+    path = first(plan, level).path or ""
+    fresh = live.cgroups[path].values[file]
+    found = sole(plan, written(live, path, file, value))
+    assert (found.verdict, found.path, found.expected, found.writer, found.reset_by) == (
+        "drift", path, fresh, None, "nothing resets it",
+    )  # fmt: skip
+    assert (found.fix or "").startswith(f"printf '%s' {fresh} > ")
+    assert [(one.file, one.wanted) for one in repairs(plan, [found]).rows] == [(file, fresh)]

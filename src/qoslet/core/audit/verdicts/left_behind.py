@@ -9,11 +9,12 @@ getCgroupConfig (cpuset.cpus of kubepods without a CPU manager; of what is reser
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
 
-from qoslet.core.cgroup.interface_files import KNOBS, PROTECTION, released
+from qoslet.core.cgroup.interface_files import KNOBS, PROTECTION, UNPLANNED, released
 from qoslet.core.reconcile.file_writers import Level
 
 
@@ -89,13 +90,25 @@ _DEFAULTED = {
 """Files by their beginnings that runtimes and systemd set by default, and administrators of reserved
 cgroups."""
 
+_OF_GROUPS = ("cgroup.max.descendants", "cgroup.max.depth")
+_OF_LOADS = ("cpu.max.burst", "memory.swap.high")
+_BY_NOBODY: Mapping[tuple[Level, str], tuple[str, ...]] = {
+    ("kubepods", "v2"): _OF_GROUPS,
+    ("qos", "v2"): _OF_GROUPS,
+    ("pod", "v2"): (*_OF_LOADS, *_OF_GROUPS),
+    ("container", "v2"): _OF_LOADS,
+    ("pod", "v1"): ("cpu.cfs_burst_us",),
+    ("container", "v1"): ("cpu.cfs_burst_us",),
+}
+"""Files that nobody writes, where they decide about pods: whether cgroups can be made below, and what a
+container may have beside its limits."""
 
 CPUSETS = ("cpuset.cpus", "cpuset.mems")
 
 
 def left_behind(level: Level, file: str) -> LeftBehind | None:
     """What leaves a value in a file that the plan does not set; None: nothing that is known."""
-    for row in TABLE:
+    for row in () if file in UNPLANNED else TABLE:
         if level in row.levels and file.startswith(row.files):
             return row
     return None
@@ -107,10 +120,11 @@ def may_be_left(level: Level, hierarchy: str) -> tuple[str, ...]:
     the CPUs and memory nodes of its parent."""
     skipped = _DEFAULTED.get(level, ())
     files = (row.v1 if hierarchy == "v1" else row.v2 for row in KNOBS)
-    return tuple(
+    known = tuple(
         file
         for file in files
         if file is not None
         and (released(file, hierarchy) is not None or file in CPUSETS)
         and not (skipped and file.startswith(skipped))
     )
+    return known + _BY_NOBODY.get((level, hierarchy), ())
