@@ -8,6 +8,7 @@ import pytest
 
 from qoslet.agent.guest.guest_loop import run
 from qoslet.agent.guest.node_auditor import AGAIN_SECONDS
+from qoslet.agent.guest.ports import NodeView
 from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.guest.policy import GuestPolicy
 from qoslet.core.guest.status import GuestSync
@@ -71,6 +72,26 @@ def test_pods_are_asked_for_again_before_anything_is_a_finding(beside: Beside) -
     assert beside.source.refreshes == 1
     first, second = beside.auditor.plans
     assert (len(first.pods), len(second.pods)) == (2, 3)
+
+
+def test_a_look_that_falls_due_while_the_node_is_read_waits_for_the_pods(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen beside a kubelet at load 16: a resized pod was told as drift of its plan of before."""
+    beside.auditor.report = found(DRIFT)
+    beside.sync()
+    read = beside.source.current
+
+    def slowly(*, asks: bool = True) -> NodeView:
+        beside.world.clock.now += 0.2
+        return read(asks=asks)
+
+    monkeypatch.setattr(beside.source, "current", slowly)
+    assert beside.sync(AGAIN_SECONDS - 0.1).events == ()
+    assert (len(beside.auditor.plans), beside.source.refreshes) == (1, 0)
+    assert beside.agent.wait_seconds() == 0
+    assert len(beside.sync().events) == 1
+    assert (len(beside.auditor.plans), beside.source.refreshes) == (2, 1)
 
 
 def test_what_a_kubelet_is_about_to_do_is_no_finding(beside: Beside) -> None:

@@ -87,7 +87,8 @@ class GuestAgent:
         if changed or now >= self._next_look() + self._held_seconds():
             done = self._sync_files(view)
         guarded = self._guarded(view)
-        events = self.audit.look(self._with_overrides(view.plan), self._held_seconds())
+        plan = self._with_overrides(view.plan)
+        events = self.audit.look(plan, self._held_seconds(), is_new=audits_again)
         errors += [
             *view.faults,
             *self.files.faults,

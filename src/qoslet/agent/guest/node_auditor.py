@@ -63,13 +63,14 @@ class NodeAuditor:
         due = self._at + held_seconds
         return self._first is not None and self._clock.monotonic() >= due
 
-    def look(self, plan: Plan, held_seconds: float = 0.0) -> tuple[FindingEvent, ...]:
+    def look(
+        self, plan: Plan, held_seconds: float = 0.0, *, is_new: bool = True
+    ) -> tuple[FindingEvent, ...]:
         """Audit where that is due, or has been for ``held_seconds``; what appeared, changed or
-        went."""
-        begun = self._clock.monotonic()
-        if begun < self._at + held_seconds:
+        went. A second look waits for a plan that ``is_new``, of pods that were asked for again."""
+        begun, first = self._clock.monotonic(), self._first
+        if begun < self._at + held_seconds or not (is_new or first is None):
             return ()
-        first = self._first
         try:
             report, self._error = self._auditor.look(plan), ""
             if first is not None and report.findings:
