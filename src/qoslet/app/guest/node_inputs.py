@@ -25,7 +25,7 @@ from qoslet.core.node.flags import Flags
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.kept_plan import KeptPlan
 from qoslet.core.resources.cgroup_tree import Plan
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import CannotDo, QosletError, reason_of
 from qoslet.host.files.node import load_node
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class NodeInputs:
                     hint = "--pods-from FILE and --node FILE describe a node without a kubelet"
                     raise CannotDo(error.message, where=error.where, hint=hint) from None
                 raise
-            self._fault = f"the configuration stays as it was: {error}"
+            self._fault = f"the configuration stays as it was: {reason_of(error)}"
             return
         self._fault = ""
         if found is None or (found.documents, found.pid) != (latest.documents, latest.pid):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ from qoslet.host.kubelet.process_files import ProcessFiles
 from qoslet.host.kubelet.processes import (
     KubeletProcess,
     age_seconds,
+    has_exited,
     kubelet_processes,
     shares_cgroups,
     shares_namespace,
@@ -210,13 +212,14 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
 
 
 def _agents() -> tuple[str, str]:
-    """That an agent is beside a kubelet all the same, where one is, and the roots of those that run pods
-    themselves."""
-    from qoslet.host.state.agents import guest_roots, running_roots
-    from qoslet.host.state.folder import STATE
+    """That an agent is beside a kubelet all the same, where another process is one, and the roots of those
+    that run pods themselves."""
+    from qoslet.host.state.agents import agent_of, guest_roots, running_roots
+    from qoslet.host.state.folder import STATE, folder_of
 
     beside = guest_roots(STATE)
-    said = f", though an agent of qoslet is beside the one of {', '.join(beside)}" if beside else ""
+    others = ", ".join(one for one in beside if agent_of(folder_of(one)) != os.getpid())
+    said = f", though an agent of qoslet is beside the one of {others}" if others else ""
     return said, " or ".join(root for root in running_roots(STATE) if root not in beside)
 
 
@@ -268,6 +271,9 @@ def _ask_secure(
         hint = "run as root, or give --kubelet-ca"
         if isinstance(error, FileNotFoundError):
             hint = "a kubelet makes it as it starts: ask again, or give --kubelet-ca"
+        if has_exited(process):
+            where, message = "", f"the kubelet (process {process.pid}) has ended"
+            hint = "ask again when it runs"
         answers.unavailable += [Unavailable(page, str(where), message, hint) for page in pages]
         return
     if secure is None:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.app.node.found_node import KubeletOptions
+from qoslet.app.node.found_node import KubeletOptions, ask_pages, chosen_kubelet
 from qoslet.app.node.sources.pod_source import Choice, pod_source, readers
 from qoslet.app.node.sources.preferred import PreferredPods
 from qoslet.core.node.running_kubelet.listed_pods import listed_pods, uids_of
 from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 from qoslet.errors import CannotDo
 from qoslet.host.cluster.client_library import ClusterAccess, is_installed
+from qoslet.host.kubelet.configuration import configuration
 from tests.host.kubelet.fake_node import HEAD, Reply, declare, kubelet_port, pods
 
 
@@ -121,6 +122,12 @@ def test_a_kubelet_that_goes_keeps_its_pods(tmp_path: Path) -> None:
         source.read(frozenset())
     # root is told nothing of root: the kubelet has not made it yet
     assert "ask again" in raised.value.hint
+    process = chosen_kubelet(options)
+    read = configuration(process)
+    shutil.rmtree(tmp_path / "proc" / "812")
+    why = ask_pages(process, read, options, ("/pods",)).why_not("/pods")
+    assert why is not None
+    assert why.message == "the kubelet (process 812) has ended"
 
 
 @pytest.mark.parametrize(

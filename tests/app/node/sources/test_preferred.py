@@ -274,6 +274,16 @@ def test_a_pod_that_is_removed_is_usual_until_it_takes_long(sources: Sources) ->
     assert sources.later().is_settling, "the next removal is usual again"
 
 
+def test_removals_that_follow_each_other_stay_usual(sources: Sources) -> None:
+    """As in churn, where at any moment some pod is on its way."""
+    sources.kubelet.uids = {str(one) for one in range(20)}
+    sources.later()
+    for one in range(20):
+        sources.kubelet.uids -= {str(one)}
+        assert (found := sources.later()).is_settling, found.reason
+    assert sources.later().complete
+
+
 def test_a_kubelet_that_has_just_started_is_usual_and_said_once(sources: Sources) -> None:
     sources.kubelet.uids = {"a", "b"}
     sources.later()

@@ -71,7 +71,7 @@ class PreferredPods:
         self._last: PodsReading | None = None
         self._uids: frozenset[str] = frozenset()
         self._missing: dict[str, _Missing] = {}
-        self._doubted_at: float | None = None
+        self._doubted: dict[str, float] = {}
         self._used: _Candidate | None = None
 
     def poll(self, *, asks: bool = True) -> PodsReading:
@@ -158,11 +158,11 @@ class PreferredPods:
             doubted, doubt = self._doubt(source, seen, uids)
             if doubt:
                 now = self._clock()
-                self._doubted_at = now if self._doubted_at is None else self._doubted_at
-                usual = not reason and now < self._doubted_at + USUAL_SECONDS
+                self._doubted = {uid: self._doubted.get(uid, now) for uid in doubted}
+                usual = not reason and now < min(self._doubted.values()) + USUAL_SECONDS
                 told = "; ".join(filter(None, (reason, doubt)))
                 return self._completed(candidate, seen, doubted, told, is_settling=usual)
-            self._doubted_at = None
+            self._doubted = {}
         self._uids = uids if seen.complete else self._uids | uids
         told = reason if seen.note in reason else f"{reason}; {seen.note}".removeprefix("; ")
         settling = not seen.complete and self._is_usual()
