@@ -79,6 +79,10 @@ def test_a_cgroup_that_is_idle_no_more_gets_its_weight(
     live = written(live, container.path or "", weight, "3")
     both = repairs(plan, look(plan, live, units_of(plan, tree_of(plan))).findings)
     assert sorted(one.file for one in both.rows) == ["cpu.idle", weight]
+    # the kernel takes no weight of an idle one: each line ends that first
+    assert [one.partition(" && ")[0].partition(" > ")[0] for one in both.commands] == [
+        "printf '%s' 0"
+    ] * 2
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])

@@ -319,9 +319,13 @@ class Values:
         return said is not None and agrees(self._name(file), text, said, self._page)
 
     def _fix(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> str:
-        """The line that writes a value; that of an idle cgroup writes its weight, too."""
-        weight = weight_of(cgroup) if setting.file == IDLE else None
-        rows = [one for one in (setting, weight) if one is not None]
+        """The line that writes a value; that of an idle cgroup writes its weight, too, and that of its
+        weight, which the kernel refuses to write while it is idle, ends that."""
+        rows, weight = [setting], weight_of(cgroup)
+        if weight is not None and setting.file == IDLE:
+            rows.append(weight)
+        elif weight is not None and setting.file == weight.file and live.values.get(IDLE) == "1":
+            rows.insert(0, Setting(IDLE, "0", "", (), setting.writer))
         write = self._context.repair.write
         return " && ".join(write(live.path, one.file, one.value, cgroup.unit) for one in rows)
 
