@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 import time
@@ -328,3 +329,22 @@ def test_tokens_differ_and_tcp_is_loopback_unless_told() -> None:
     assert (first.note, bool(third.note)) == ("", True)
     for place in (first, second, third):
         place.socket.close()
+
+
+def test_names_of_classes_leave_each_other_room() -> None:
+    """Seen on a node whose Guaranteed pods request little: one name stood on the next."""
+    small = pod("small", 13)
+    amount = {"cpu": "250m", "memory": "1Mi"}
+    small["spec"] = {
+        "containers": [
+            {"name": "app", "image": "x", "resources": {"requests": amount, "limits": amount}}
+        ]
+    }
+    demo = Demo(2, more=(small,))
+    demo.steps(2, time.monotonic())
+    with served(demo) as place:
+        text = Client(place.address).text("/")
+    rows = re.findall(r'<text class="small" x="([\d.]+)" y="222">(\w+)</text>', text)
+    assert [name[0] for _, name in rows] == ["G", "B"] * 2
+    for (x, name), (after, _) in (rows[:2], rows[2:]):
+        assert float(x) + 7 * len(name) <= float(after)

@@ -91,14 +91,14 @@ def _draw_pods(draft: Draft, view: NodeView, resource: Resource, room: float, wh
         pod.row.name: max(amounts(pod.row, resource).requested or 0.0, least) for pod in view.pods
     }
     scale = room / max(whole, sum(asked.values()))
-    x = 0.0
+    x = free = 0.0
     for qos in QOS_CLASSES:
         pods = [pod for pod in view.pods if (pod.row.qos or "BestEffort") == qos]
         if not pods:
             continue
         width = sum(asked[pod.row.name] for pod in pods) * scale
         draft.add(f'<g class="{qos}">')
-        _draw_class(draft, qos, x, width)
+        free = _draw_class(draft, qos, x, width, free)
         for pod in pods:
             one = asked[pod.row.name] * scale
             _draw_pod(draft, pod, resource, index[pod.row.name], x, one, whole)
@@ -106,15 +106,17 @@ def _draw_pods(draft: Draft, view: NodeView, resource: Resource, room: float, wh
         draft.add("</g>")
 
 
-def _draw_class(draft: Draft, qos: str, x: float, width: float) -> None:
-    """The line below the columns of a class, with its name."""
+def _draw_class(draft: Draft, qos: str, x: float, width: float, free: float) -> float:
+    """The line below the columns of a class, with its name at ``free`` or further right; where it ends."""
     y = _TOP + _TALL
     draft.add(_rect("class", x, y, max(0.3, width - 1), 3))
-    for text in (qos, {"Guaranteed": "G", "Burstable": "B", "BestEffort": "BE"}[qos]):
-        if len(text) * 4 < width - 4 or len(text) <= 2:
-            last = min(x + 2, WIDTH - len(text) * _LETTER)
-            draft.add(f'<text class="small" x="{coordinate(last)}" y="222">{text}</text>')
-            return
+    text = qos
+    if len(text) * _LETTER > width - 4:
+        text = {"Guaranteed": "G", "Burstable": "B", "BestEffort": "BE"}[qos]
+    length = len(text) * _LETTER
+    at = min(max(x + 2, free), WIDTH - length)
+    draft.add(f'<text class="small" x="{coordinate(at)}" y="222">{text}</text>')
+    return at + length + 2
 
 
 def _draw_pod(
