@@ -31,7 +31,8 @@ def choose_source(args: argparse.Namespace) -> None:
     kubelet that runs here. Raises BadInput where several agents run."""
     from qoslet.app.node.running_agent import running_agent
 
-    args.agent = None if args.filename else running_agent(args.cgroup_root)
+    names_kubelet = getattr(args, "kubelet_pid", None) is not None
+    args.agent = None if args.filename or names_kubelet else running_agent(args.cgroup_root)
     args.cgroup_root = args.agent or args.cgroup_root
     kept = args.runtime is None and args.cgroup_root and keeps_pods(args.cgroup_root)
     if kept:

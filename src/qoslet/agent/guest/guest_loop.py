@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from qoslet.agent.guest.guest_agent import GuestAgent
 from qoslet.agent.ports import Clock
 from qoslet.core.guest.status import GuestSync
+from qoslet.core.problem import plural
 
 if TYPE_CHECKING:
     from qoslet.agent.loop import StopSignal
@@ -55,9 +56,9 @@ def run(
             surface.warn(fault)
         held = len(agent.executor.journal.ledger.files)
         if keep and held:
-            surface.log(f"{held} values are kept for the next agent")
+            surface.log(f"{plural(held, 'value')} kept for the next agent")
         elif held:
-            surface.log(f"restoring {held} values")
+            surface.log(f"restoring {plural(held, 'value')}")
             for line in agent.release():
                 surface.warn(line)
             surface.log("no value of the agent is left")
