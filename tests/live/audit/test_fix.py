@@ -141,6 +141,30 @@ def test_it_repairs_beside_a_kubelet_and_release_undoes_it(
             place.rmdir()
 
 
+@pytest.mark.parametrize(
+    ("hierarchy", "files"),
+    [
+        ("v1", {"cpu.cfs_burst_us": "1000"}),
+        ("v2", {"cpu.max.burst": "1000", "cgroup.max.descendants": "30", "cgroup.max.depth": "9"}),
+    ],
+)
+def test_what_nobody_plans_is_put_back_and_given_back(
+    hierarchy: Hierarchy, files: dict[str, str], tmp_path: Path
+) -> None:
+    with node(hierarchy, tmp_path) as tree:
+        pod = tree.pod(0)
+        places = {file: tree.directory(pod, file.partition(".")[0]) / file for file in files}
+        fresh = {file: place.read_text() for file, place in places.items()}
+        for file, value in files.items():
+            places[file].write_text(value)
+        written = {file: place.read_text() for file, place in places.items()}
+        done = tree.fix()
+        assert [one.error for one in done.outcomes] == [None] * len(files)
+        assert {file: place.read_text() for file, place in places.items()} == fresh
+        tree.release()
+        assert {file: place.read_text() for file, place in places.items()} == written
+
+
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 def test_values_that_another_process_wrote_since_are_its_own(
     hierarchy: Hierarchy, tmp_path: Path

@@ -14,6 +14,8 @@ from qoslet.core.audit.repair import UNKNOWN_SYSTEMD, Repair
 from qoslet.core.audit.verdicts.alike import alike_files
 from qoslet.core.audit.verdicts.controllers import controller_findings
 from qoslet.core.audit.verdicts.groups import (
+    INNER,
+    INNER_FILES,
     MatchedGroups,
     driver_findings,
     match,
@@ -21,6 +23,8 @@ from qoslet.core.audit.verdicts.groups import (
     other_driver,
     partly_missing,
     surplus_findings,
+    with_inner,
+    with_inner_values,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
 from qoslet.core.audit.verdicts.paused import freeze_file, paused_finding
@@ -54,6 +58,10 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
         files[cgroup.path] = _files_read(names, context.level(cgroup), hierarchy)
         if cgroup.oom_score_adj is not None:
             oom.append(cgroup.path)
+        if cgroup.level == "container" and cgroup.unit is not None:
+            inner = f"{cgroup.path}/{INNER}"
+            files[inner] = files[cgroup.path]
+            oom.append(inner)
         above.update((*parents(cgroup.path), "/"))
     outside = above - files.keys() if hierarchy == "v2" else set()
     for path in outside:
@@ -113,9 +121,10 @@ def audit(
 ) -> AuditReport:
     """Compare a plan with what was read. ``mounts``: v1 controller to mount point, or ``unified`` to
     that of v2."""
+    live = with_inner_values(live)
     context = _context(plan, live, units, mounts)
     sandboxed = sandboxed_pods(context)
-    matched = without_sandboxed(match(context), sandboxed)
+    matched = with_inner(context, without_sandboxed(match(context), sandboxed))
     values = Values(context, matched.planned)
     findings = list(driver_findings(context))
     lacking: dict[str, frozenset[str]] = {}
@@ -128,6 +137,9 @@ def audit(
         found = live.cgroups.get(path)
         if found is None:
             continue
+        if f"{path}/{INNER}" in matched.planned:
+            values_of = {key: one for key, one in found.values.items() if key not in INNER_FILES}
+            found = replace(found, values=values_of)
         partly = partly_missing(context, cgroup, found)
         if partly is not None:
             findings.append(partly)

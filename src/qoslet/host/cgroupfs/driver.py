@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from errno import EBUSY, ENODEV, ENOENT
 from typing import TYPE_CHECKING
 
-from qoslet.core.cgroup.interface_files import controller, knob
+from qoslet.core.cgroup.interface_files import UNPLANNED, controller, knob
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.notes import Notes
 from qoslet.core.reconcile.journal import (
@@ -180,7 +180,7 @@ class Cgroupfs:
         """Where a ``set`` writes. Raises ``CgroupError``."""
         path = checked(step.path) if step.path in self.others else self._mine(step.path)
         try:
-            if file_name(step.file) not in self._files:
+            if file_name(step.file) not in self._files and step.file not in UNPLANNED:
                 knob(step.file)
         except ValueError as error:
             raise CgroupError(str(error)) from None

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.api.manifest import Options
 from qoslet.core.node.flags import Flags
+from qoslet.core.node.node import Node
 from qoslet.core.plan.plan import plan as planned
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.files import manifests
@@ -18,7 +20,7 @@ from tests.core.audit.verdicts.setups import folder as folder
 from tests.core.audit.verdicts.setups import sole, told
 
 
-def resized(folder: str, hierarchy: str, generation: int) -> Plan:
+def resized(folder: str, hierarchy: str, generation: int, node: Node | None = None) -> Plan:
     """The plan of a pod after its own resources grew, with a container and an ephemeral one that have
     none."""
     statuses = {name: {"name": name, "containerID": f"containerd://{name * 64}"} for name in "ae"}
@@ -41,7 +43,8 @@ def resized(folder: str, hierarchy: str, generation: int) -> Plan:
     }
     path = Path(folder) / f"resized-{generation}.json"
     path.write_text(json.dumps(document))
-    return planned(manifests.load([str(path)], Options()).pods, plan_of(folder, hierarchy).node)
+    node = node or plan_of(folder, hierarchy).node
+    return planned(manifests.load([str(path)], Options()).pods, node)
 
 
 @pytest.mark.parametrize(
@@ -208,3 +211,24 @@ def test_a_pod_whose_container_did_not_run_keeps_what_it_had(
     assert (one.verdict, one.severity, one.found) == (verdict, "warning", found)
     assert ("cannot start" in one.message) == (verdict == "stale" and file != "cpu.weight")
     assert f"{pod}/{file}" in (one.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "generation", "expected"),
+    [
+        ("1.36", 3, ("stale", "info")),
+        ("1.36", 1, ("drift", "warning")),
+        ("1.37", 3, ("drift", "warning")),
+    ],
+)
+def test_protection_of_a_pod_is_of_its_creation(
+    folder: str, kubernetes: str, generation: int, expected: tuple[str, str]
+) -> None:
+    node = plan_of(folder, "v2", "cgroupfs", kubernetes, memory_qos=kubernetes).node
+    kubelet = replace(node.kubelet, memory_reservation_policy="TieredReservation")
+    plan = resized(folder, "v2", generation, replace(node, kubelet=kubelet))
+    (pod,) = [one for one in plan.cgroups if one.level == "pod"]
+    assert pod.applied["memory.low"] == "50331648"
+    live = written(tree_of(plan), pod.path or "", "memory.low", "33554432")
+    (row,) = [one for one in look(plan, live).findings if one.verdict != "ineffective"]
+    assert (row.verdict, row.severity, row.file) == (*expected, "memory.low")

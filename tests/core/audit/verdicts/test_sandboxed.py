@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from qoslet.core.audit.live import LiveTree
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.resources.cgroup_tree import Plan
-from tests.core.audit.trees import changed, look, plan_of, tree_of, without, written
+from tests.core.audit.trees import changed, look, plan_of, tree_of, units_of, without, written
+from tests.core.audit.verdicts.setups import first, is_clean
 from tests.core.audit.verdicts.setups import folder as folder
-from tests.core.audit.verdicts.setups import is_clean
 
 
 def classed(plan: Plan) -> tuple[Plan, str, list[str]]:
@@ -79,3 +79,31 @@ def test_a_runtime_class_of_runc_is_compared_as_any(folder: str) -> None:
     plan, _, paths = classed(plan_of(folder, "v2", "cgroupfs"))
     (found,) = look(plan, written(tree_of(plan), paths[0], "cpu.weight", "77")).findings
     assert (found.path, found.verdict) == (paths[0], "drift")
+
+
+def in_crun(plan: Plan) -> tuple[LiveTree, str]:
+    """The tree of a plan whose first container crun made, as 1.21 does below containerd, and its path."""
+    live, scope = tree_of(plan), first(plan, "container").path or ""
+    outer = live.cgroups[scope]
+    inner = replace(outer, path=f"{scope}/container", identity=9999)
+    live = LiveTree({**live.cgroups, inner.path: inner})
+    values = {**outer.values, "memory.oom.group": "0", "memory.swap.max": "67108864"}
+    return changed(live, scope, values=values, processes=0, pids=(), oom_score_adj=None), scope
+
+
+def test_values_that_crun_gives_below_a_scope_alone_are_compared_there(folder: str) -> None:
+    plan = plan_of(folder, "v2", "systemd")
+    live, scope = in_crun(plan)
+    units = units_of(plan, tree_of(plan))
+    name = scope.rpartition("/")[2]
+    units[name] = {**units[name], "MemorySwapMax": "67108864"}
+    assert look(plan, live, units).findings == ()
+    for file, value in (("memory.oom.group", "0"), ("memory.max", "4096"), ("cpu.weight", "77")):
+        inner = f"{scope}/container"
+        (found,) = look(plan, written(live, inner, file, value), units).findings
+        assert (found.verdict, found.path, found.file) == ("drift", inner, file)
+        assert (found.fix or "").endswith(f"{inner}/{file}")
+    (found,) = look(plan, written(live, scope, "cpu.weight", "77"), units).findings
+    assert (found.path, found.file) == (scope, "cpu.weight")
+    (found,) = look(plan, changed(live, f"{scope}/container", oom_score_adj=(5,)), units).findings
+    assert (found.file, found.found) == ("oom_score_adj", "5")

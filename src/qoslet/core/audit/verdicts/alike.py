@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from qoslet.core.audit.context import AuditContext
+from qoslet.core.audit.verdicts.groups import INNER
 from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Cgroup
 
@@ -54,7 +55,8 @@ class AlikeValues:
         rows: dict[_Kind, list[tuple[int, str, str]]] = {}
         for path, cgroup in self._planned.items():
             live = self._context.live.cgroups.get(path)
-            if cgroup.level in _LEVELS and cgroup.pod is not None and live is not None:
+            is_told = cgroup.level in _LEVELS and not path.endswith(f"/{INNER}")
+            if is_told and cgroup.pod is not None and live is not None:
                 kind = cgroup.level, cgroup.pod.platform.runtime_class or ""
                 if file in live.values:
                     rows.setdefault(kind, []).append((live.identity, path, live.values[file]))

@@ -34,6 +34,13 @@ _INIT = "runc:["
 """How runc names a process until it executes that of the container. Source: runc libcontainer/nsenter
 nsexec.c."""
 
+INNER = "container"
+"""The cgroup that crun makes for the processes below the scope that it asks systemd for. Source: crun
+libcrun/cgroup-systemd.c find_systemd_subgroup; seen with 1.21 below containerd."""
+INNER_FILES = ("memory.oom.group", "memory.swap.max")
+"""Files that it writes there as planned, and not in the scope: systemd has no property of the first, and is given
+memory and swap together as the second."""
+
 
 class MatchedGroups(Struct, frozen=True):
     """Planned cgroups by their paths, sandboxes among them, and cgroups that no row plans: the
@@ -80,6 +87,32 @@ def match(context: AuditContext) -> MatchedGroups:
             if sandbox is not None:
                 planned[one] = replace(sandbox, path=one, unit=_unit(context, one))
     return MatchedGroups(planned, tuple(surplus), tuple(unknown))
+
+
+def with_inner(context: AuditContext, matched: MatchedGroups) -> MatchedGroups:
+    """The cgroups with those that crun made below scopes, which have the same values, and the files that
+    only they have."""
+    planned = dict[str, Cgroup]()
+    for path, cgroup in matched.planned.items():
+        planned[path] = cgroup
+        inner = context.live.cgroups.get(f"{path}/{INNER}")
+        is_scope = cgroup.unit is not None and cgroup.level in ("container", "sandbox")
+        if is_scope and inner is not None and inner.processes:
+            kept = tuple(one for one in cgroup.settings if one.file not in INNER_FILES)
+            planned[path] = replace(cgroup, settings=kept)
+            planned[inner.path] = replace(cgroup, path=inner.path, unit=None)
+    return replace(matched, planned=planned)
+
+
+def with_inner_values(live: LiveTree) -> LiveTree:
+    """The tree with what scopes of crun have of ``INNER_FILES`` as what is below them has."""
+    changed = dict[str, LiveCgroup]()
+    for path, inner in live.cgroups.items():
+        scope, _, leaf = path.rpartition("/")
+        if leaf == INNER and inner.processes and (outer := live.cgroups.get(scope)) is not None:
+            held = {file: inner.values[file] for file in INNER_FILES if file in inner.values}
+            changed[scope] = replace(outer, values={**outer.values, **held})
+    return replace(live, cgroups={**live.cgroups, **changed}) if changed else live
 
 
 def placed(plan: Plan, live: LiveTree) -> dict[str, str]:

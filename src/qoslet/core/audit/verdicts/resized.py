@@ -8,6 +8,7 @@ with Memory QoS memory.high, too, which containers without request and limit do 
 from __future__ import annotations
 
 from qoslet.core.audit.live import LiveCgroup
+from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.node.node import Node
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
@@ -37,7 +38,7 @@ def left_by_resize(cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Nod
     """What a resize left in a file of a pod or container, as a sentence; None: nothing."""
     pod, container, found = cgroup.pod, cgroup.container, live.values.get(setting.file, "")
     if cgroup.level == "pod" and pod is not None and pod.was_changed:
-        return _weight_of_same_shares(setting, found)
+        return _weight_of_same_shares(setting, found) or _protection_of_before(setting, found, node)
     if pod is None or container is None or pod.resources is None or not pod.was_changed:
         return None
     if container.role == "ephemeral":
@@ -70,6 +71,14 @@ def _weight_of_same_shares(setting: Setting, found: str) -> str | None:
     if not is_linear or not found.isdecimal() or shares_of_weight(int(found)) != setting.inputs[-1]:
         return None
     return f"left by an in-place resize, which reads it as the {setting.inputs[-1]} CPU shares of the request"
+
+
+def _protection_of_before(setting: Setting, found: str, node: Node) -> str | None:
+    """That a kubelet writes the protection of a pod when it creates the pod's cgroup only. Source: PR
+    140262; seen with 1.36.2 and TieredReservation."""
+    if setting.file not in PROTECTION or not found.isdecimal() or node.profile.minor >= 37:
+        return None
+    return "as when the pod was created: an in-place resize changes it since Kubernetes 1.37 only"
 
 
 def is_high_of_pod_resize(cgroup: Cgroup, live: LiveCgroup, node: Node) -> bool:
