@@ -15,7 +15,6 @@ from qoslet.core.audit.verdicts.alike import alike_files
 from qoslet.core.audit.verdicts.controllers import controller_findings
 from qoslet.core.audit.verdicts.groups import (
     INNER,
-    INNER_FILES,
     MatchedGroups,
     driver_findings,
     match,
@@ -25,6 +24,7 @@ from qoslet.core.audit.verdicts.groups import (
     surplus_findings,
     with_inner,
     with_inner_values,
+    without_inner_files,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
 from qoslet.core.audit.verdicts.paused import freeze_file, paused_finding
@@ -138,8 +138,7 @@ def audit(
         if found is None:
             continue
         if f"{path}/{INNER}" in matched.planned:
-            values_of = {key: one for key, one in found.values.items() if key not in INNER_FILES}
-            found = replace(found, values=values_of)
+            found = without_inner_files(found)
         partly = partly_missing(context, cgroup, found)
         if partly is not None:
             findings.append(partly)

@@ -26,6 +26,7 @@ from qoslet.host.linux.openat import parent
 _QUOTA, _PERIOD, _DEFAULT_PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us", "100000"
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _OOM_GROUP = "memory.oom.group"
+_IN_SCOPE = ".scope/"
 
 
 class UnitProperties:
@@ -38,8 +39,9 @@ class UnitProperties:
         self._sent: dict[str, dict[str, object]] = {}
 
     def by_property(self, step: Step) -> bool:
-        """Whether systemd writes the file of a ``set``; not where the controller is absent."""
-        if self._layout.tree_of(controller(step.file)) is None:
+        """Whether systemd writes the file of a ``set``; not where the controller is absent, nor below a
+        scope, where a runtime or a program made the cgroup."""
+        if self._layout.tree_of(controller(step.file)) is None or _IN_SCOPE in step.path:
             return False
         return unit_properties.carried(step.file, self._layout.name, self._version)
 

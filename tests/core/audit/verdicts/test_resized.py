@@ -15,7 +15,7 @@ from qoslet.core.plan.plan import plan as planned
 from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.host.files import manifests
 from qoslet.host.files import node as node_files
-from tests.core.audit.trees import look, node_text, plan_of, tree_of, written
+from tests.core.audit.trees import look, node_text, plan_of, tree_of, units_of, written
 from tests.core.audit.verdicts.setups import folder as folder
 from tests.core.audit.verdicts.setups import sole, told
 
@@ -232,3 +232,17 @@ def test_protection_of_a_pod_is_of_its_creation(
     live = written(tree_of(plan), pod.path or "", "memory.low", "33554432")
     (row,) = [one for one in look(plan, live).findings if one.verdict != "ineffective"]
     assert (row.verdict, row.severity, row.file) == (*expected, "memory.low")
+
+
+def test_protection_that_the_unit_does_not_have_was_written_by_hand(folder: str) -> None:
+    node = plan_of(folder, "v2", "systemd", "1.36", memory_qos="1.36").node
+    kubelet = replace(node.kubelet, memory_reservation_policy="TieredReservation")
+    plan = resized(folder, "v2", 3, replace(node, kubelet=kubelet))
+    (pod,) = [one for one in plan.cgroups if one.level == "pod"]
+    live, units = tree_of(plan), units_of(plan, tree_of(plan))
+    live = written(live, pod.path or "", "memory.low", "33554432")
+    for text, verdict in (("33554432", "stale"), ("50331648", "drift")):
+        units[pod.unit or ""] = {**units[pod.unit or ""], "MemoryLow": text}
+        rows = [one for one in look(plan, live, units).findings if one.file == "memory.low"]
+        (row,) = [one for one in rows if one.verdict != "ineffective"]
+        assert (row.verdict, row.path) == (verdict, pod.path)

@@ -115,6 +115,12 @@ def with_inner_values(live: LiveTree) -> LiveTree:
     return replace(live, cgroups={**live.cgroups, **changed}) if changed else live
 
 
+def without_inner_files(outer: LiveCgroup) -> LiveCgroup:
+    """A scope of crun with the values that it has itself."""
+    values = {file: text for file, text in outer.values.items() if file not in INNER_FILES}
+    return replace(outer, values=values)
+
+
 def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
     """The paths of the plan's cgroups by their names, as far as they are known, those of sandboxes
     in a tree that was read, too."""

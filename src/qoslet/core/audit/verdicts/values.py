@@ -99,13 +99,9 @@ class Values:
             return
         if is_planned:
             return
-        node = self._context.node
-        told = left_by_resize(cgroup, setting, live, node)
-        if file in PROTECTION and known and not self._says(file, text, found, period):
-            # a kubelet sets the property, too: this was written by hand
-            told = None
+        told = self._left(cgroup, setting, live, text, period)
         if told is None and not off:
-            told = doubled_by_kernel(cgroup, setting, live, node, period)
+            told = doubled_by_kernel(cgroup, setting, live, self._context.node, period)
         if told is not None:
             message = f"{file} is {found}, planned {setting.applied}: {told}"
             note = self._about("stale", cgroup, setting, live, found, text, message)
@@ -122,6 +118,15 @@ class Values:
         doubt = self._earlier.doubt_of(cgroup, file) if is_told else None
         finding = replace(finding, is_earlier=is_earlier, doubt=doubt)
         yield self._with_unit(finding, off, known and verdict != "rounding")
+
+    def _left(
+        self, cgroup: Cgroup, setting: Setting, live: LiveCgroup, text: str | None, period: int
+    ) -> str | None:
+        """What a resize left in a planned file; protection is also in the unit's property then."""
+        file, is_kept = setting.file, text is not None and setting.file in PROTECTION
+        if is_kept and not self._says(file, text, live.values[file], period):
+            return None
+        return left_by_resize(cgroup, setting, live, self._context.node)
 
     def _says(self, file: str, text: str | None, found: str, period: int) -> bool:
         """Whether the unit's property says what was found in the file."""
