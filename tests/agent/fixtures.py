@@ -8,7 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import DesiredPod, DesiredState, MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
+from qoslet.agent.ports import DesiredPod, DesiredState
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.snapshots import SyncResult
 from qoslet.core.api.pod import Container, Pod, Resources

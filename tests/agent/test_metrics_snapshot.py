@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
 from qoslet.agent.snapshots import pods_meanwhile
 from qoslet.core.cgroup.names import is_at_or_below

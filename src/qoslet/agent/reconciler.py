@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from qoslet.agent.config import Config
 from qoslet.agent.memory.monitor import MemoryMonitor
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.pods.admission import Admission
 from qoslet.agent.pods.garbage_collection import GarbageCollector
 from qoslet.agent.pods.lost_processes import LostProcesses
@@ -25,7 +26,6 @@ from qoslet.agent.ports import (
     FrozenReader,
     Journal,
     Machine,
-    MemoryParts,
     Observer,
     Runtime,
     UsageReader,

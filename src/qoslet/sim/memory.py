@@ -14,7 +14,7 @@ from qoslet.core.memory.stat_parser import limit_v1, number
 
 
 class SimKept:
-    """Matches ``agent.ports.CounterFile``: the content of the file."""
+    """Matches ``agent.memory_ports.CounterFile``: the content of the file."""
 
     def __init__(self) -> None:
         self.text: bytes | None = None
@@ -29,7 +29,7 @@ class SimKept:
 
 
 class SimMemory:
-    """Matches ``agent.ports.MemoryReader``, ``MemoryWatch`` and ``OomLog``.
+    """Matches ``agent.memory_ports.MemoryReader``, ``MemoryWatch`` and ``OomLog``.
 
     Usage, limits and kills are those of the simulated kernel; ``set`` gives a group what it does
     not simulate. ``total`` is bytes; ``summed``: on v1, too, ``seen`` counts kills of a group with

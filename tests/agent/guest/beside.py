@@ -17,7 +17,7 @@ from qoslet.agent.guest.pod_evictions import GuestEvictions
 from qoslet.agent.guest.pod_guard import PodGuard
 from qoslet.agent.guest.policy_files import PolicyFiles
 from qoslet.agent.guest.ports import NodeView
-from qoslet.agent.ports import MemoryParts, ProactiveReclaim
+from qoslet.agent.memory_ports import MemoryParts, ProactiveReclaim
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
 from qoslet.core.api.pod import Container, Pod

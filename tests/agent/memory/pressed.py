@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
 from qoslet.core.memory.sample import Pressure, SharedSegment
 from qoslet.sim.memory import SimMemory

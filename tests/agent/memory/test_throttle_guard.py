@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
 from qoslet.core.api.memory_annotations import MemoryPolicy
 from qoslet.core.memory.sample import MemorySample

@@ -13,7 +13,8 @@ from qoslet.agent.memory.guard_actions import HIGH
 from qoslet.agent.memory.monitor import MemoryMonitor
 from qoslet.agent.memory.throttle_guard import Guard
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
-from qoslet.agent.ports import CgroupKiller, Clock, DesiredState, MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
+from qoslet.agent.ports import CgroupKiller, Clock, DesiredState
 from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.pod_phases import WorkerPhase, enter
 from qoslet.agent.state.pod_worker import PodWorker

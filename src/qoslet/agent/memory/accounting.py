@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec.structs import replace
 
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups, TrackingChange
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.names import parents
 from qoslet.core.memory.counter_store import CounterStore

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from qoslet.agent.ports import MemoryReader
+from qoslet.agent.memory_ports import MemoryReader
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.core.api.aggregate import requests

@@ -13,7 +13,7 @@ from qoslet.agent.memory.accounting import MemoryAccounting
 from qoslet.agent.memory.pressure_eviction import PressureEviction
 from qoslet.agent.memory.throttle_guard import Guard
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import UNLIMITED

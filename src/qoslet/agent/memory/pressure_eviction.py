@@ -25,7 +25,7 @@ from qoslet.agent.memory.eviction_candidates import (
 from qoslet.agent.memory.evictor import Evictor
 from qoslet.agent.memory.limit_kills import LimitKills
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode

@@ -21,7 +21,7 @@ from qoslet.agent.memory.guard_actions import (
 )
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.memory.watched_cgroup import WatchedCgroup
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.memory.rows import WatchRow

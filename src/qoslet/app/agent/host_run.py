@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qoslet.agent.config import Config
-from qoslet.agent.ports import MemoryParts, Observer
+from qoslet.agent.memory_ports import MemoryParts
+from qoslet.agent.ports import Observer
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app.agent.parts import AgentRun, shell_lines, title_of
 from qoslet.app.runtimes import cri_run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qoslet.agent.config import Config
 from qoslet.agent.desired_state import ManifestSource
-from qoslet.agent.ports import MemoryParts
+from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.reconciler import Reconciler
 from qoslet.app.agent.parts import AgentRun, reserved_cgroups, shell_lines, title_of
 from qoslet.core.api.memory_annotations import SIMULATE

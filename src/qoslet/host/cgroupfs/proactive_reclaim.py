@@ -24,7 +24,7 @@ MAX_RUNNING = 4
 
 
 class KernelReclaim:
-    """Matches ``agent.ports.ProactiveReclaim``, ``MAX_RUNNING`` cgroups at a time. ``hierarchy`` and
+    """Matches ``agent.memory_ports.ProactiveReclaim``, ``MAX_RUNNING`` cgroups at a time. ``hierarchy`` and
     ``mounts`` are as for ``layout.layout_of``."""
 
     def __init__(self, hierarchy: str, mounts: Mapping[str, str] | str) -> None:

@@ -1,5 +1,5 @@
 """Told by this machine's kernel when something happens to memory; matches
-``agent.ports.MemoryWatch``.
+``agent.memory_ports.MemoryWatch``.
 
 v2: inotify on ``memory.events`` of each group; v1: one eventfd for being out of memory in any group.
 Both: a pressure trigger of the machine, which no group exceeds. Nothing is polled.

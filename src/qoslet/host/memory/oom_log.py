@@ -1,4 +1,4 @@
-"""The kernel's log, read for kills of processes for memory; matches ``agent.ports.OomLog``.
+"""The kernel's log, read for kills of processes for memory; matches ``agent.memory_ports.OomLog``.
 
 It is read when somebody asks, from the place where the last reading ended: between two kills it
 costs nothing. Source: Documentation/ABI/testing/dev-kmsg.

@@ -1,4 +1,4 @@
-"""Reads what this machine's kernel tells of memory; matches ``agent.ports.MemoryReader``."""
+"""Reads what this machine's kernel tells of memory; matches ``agent.memory_ports.MemoryReader``."""
 
 from __future__ import annotations
 

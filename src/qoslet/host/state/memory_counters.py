@@ -1,4 +1,4 @@
-"""Keeps what was counted of memory in the state folder of a root; matches ``agent.ports.CounterFile``."""
+"""Keeps what was counted of memory in the state folder of a root; matches ``agent.memory_ports.CounterFile``."""
 
 from __future__ import annotations
 
