@@ -268,14 +268,12 @@ class Keeper:
 
 
 class Disk:
-    """Volumes made of names. ``list_pods`` are pods whose volumes somebody uses."""
+    """Volumes made of names. ``held`` are pods whose volumes somebody uses, ``large`` those whose
+    volumes take long to remove, ``refuse`` those that get none."""
 
     def __init__(self) -> None:
         self.there: dict[str, tuple[str, ...]] = {}
-        self.held: set[str] = set()
-        self.large: set[str] = set()
-        """Pods whose volumes are still being removed."""
-        self.refuse: set[str] = set()
+        self.held, self.large, self.refuse = set[str](), set[str](), set[str]()
 
     def provide(self, uid: str, volumes: Sequence[PodVolume]) -> Mapping[str, str]:
         if uid in self.refuse:
