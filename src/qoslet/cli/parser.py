@@ -312,10 +312,7 @@ def add_kubelet_arguments(parser: argparse.ArgumentParser, *, live: bool = False
     if live:
         add_live_argument(group)
     group.add_argument(
-        "--kubelet-pid",
-        metavar="PID",
-        type=int,
-        help="Process of the kubelet, if several run or its program has another name",
+        "--kubelet-pid", metavar="PID", type=int, help="Process of the kubelet, if several run"
     )
     group.add_argument(
         "--kubelet-ca",

@@ -101,7 +101,7 @@ def test_a_release_that_the_kubelet_did_not_tell_is_not_told_by_the_bundle(tmp_p
 
 def test_cpus_and_memory_are_those_that_the_kubelet_handed_out(tmp_path: Path) -> None:
     code, found = audited(NUMA_NODE)
-    assert (code, found["compared"], found["findings"]) == (0, 440, [])
+    assert (code, found["compared"], found["findings"]) == (0, 484, [])
     about = json.loads(unpack(NUMA_NODE.read_bytes(), "b").parts["bundle.json"])
     del about["kubelet"]["assigned"]
     without = changed(tmp_path, NUMA_NODE, bundle_json=json.dumps(about).encode())
