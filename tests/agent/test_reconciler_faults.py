@@ -72,6 +72,29 @@ def test_a_pod_that_goes_before_the_first_look_counts_in_no_qos_cgroup() -> None
     assert bench.value(f"{ROOT}/kubepods/burstable", "cpu.shares") == "512"
 
 
+def test_how_a_container_ended_is_told_though_its_pod_was_known_to_have_ended_before() -> None:
+    bench = Bench()
+    bench.put("a", restart="Never")
+    bench.turn()
+    bench.turn(0.1)
+    bench.keeper.slow.add("a")
+    worker = bench.reconciler.context.workers["a"]
+    worker.failed = True
+    bench.reconciler.teardown.stop(worker, 30.0)
+    bench.turn(0.1)
+    # a runtime that has nothing new gives what it gave before; the pod ends right after
+    told = bench.reconciler._polled
+    bench.keeper.early["a"] = 137
+    vars(bench.keeper)["poll"] = lambda: told
+    bench.turn(0.1)
+    assert bench.rows["a"].phase == "Failed"
+    del vars(bench.keeper)["poll"]
+    events = bench.turn(0.1).events
+    (app,) = bench.rows["a"].containers
+    assert (app.running, app.exit_code) == (False, 137)
+    assert [one.event for one in events if one.container == "app"] == ["ContainerExited"]
+
+
 def test_a_runtime_that_lost_a_pod_begins_it_anew_after_ending_its_processes() -> None:
     bench = Bench()
     bench.put("a")

@@ -186,13 +186,15 @@ class Reconciler:
                 worker = self._admission.adopt_unknown(runtime_pod)
             # a runtime may need a while after the last container has ended
             over = runtime_pod is not None and runtime_pod.ended
-            if (
-                worker is not None
-                and (over or tuple(states) != worker.container_states)
-                and not worker.cleanup_done
-            ):
+            if worker is None or not (over or tuple(states) != worker.container_states):
+                continue
+            if not worker.cleanup_done:
                 context.set_container_states(worker, tuple(states))
                 self._containers_changed(worker, runtime_pod)
+            elif states:
+                # its end was known before how its containers ended
+                context.set_container_states(worker, tuple(states))
+                context.work_queue.add(uid)
         context.log.notes += unknown_pods(self._unknown)
         self._unknown.clear()
 
