@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -100,10 +101,12 @@ def test_a_pod_that_is_ending_does_not_keep_others_from_being_audited(agent: Age
     agent.until(lambda: len(agent.apps()) == 2 and len(agent.rows()) == 2, PATIENCE)
     (agent.manifests / "stays.yaml").unlink()
     agent.until(lambda: "Terminating" in {row["phase"] for row in agent.rows()}, PATIENCE)
-    found = answer("audit", "--cgroup-root", agent.root)
+    found = answer("audit", "--cgroup-root", agent.root, "-o", "json")
     assert found.returncode == 0, found.stdout + found.stderr
     assert found.stderr == f"qoslet: agent of {agent.root}: 1 pod\n"
-    assert "as while a pod is being ended" in found.stdout
+    (finding,) = json.loads(found.stdout)["findings"]
+    assert finding["verdict"] == "pending"
+    assert "as while a pod is being ended" in finding["message"]
     assert answer("top", "--once", "--cgroup-root", agent.root).returncode == 0
     for pid in agent.pids():
         os.kill(pid, signal.SIGKILL)
