@@ -45,6 +45,24 @@ def test_values_of_planned_cgroups_are_repaired(folder: str, hierarchy: str, dri
     assert len(done.commands) == 2
 
 
+@pytest.mark.parametrize(
+    ("found", "levels"), [("50000", "child parent"), ("200000", "parent child")]
+)
+def test_the_lines_come_in_an_order_that_the_kernel_takes(
+    folder: str, found: str, levels: str
+) -> None:
+    plan, live = plan_of(folder, "v1"), tree_of(plan_of(folder, "v1"))
+    file = "cpu.cfs_period_us"
+    child = next(one for one in plan.cgroups if one.level == "container" and file in one.by_file)
+    paths = {"child": child.path or "", "parent": (child.path or "").rpartition("/")[0]}
+    for path in paths.values():
+        live = written(live, path, file, found)
+    lines = repairs(plan, look(plan, live).findings).commands
+    assert [line.rpartition("/cpu/")[2] for line in lines] == [
+        f"{paths[level][1:]}/{file}" for level in levels.split()
+    ]
+
+
 def is_sandbox(path: str, plan: Plan) -> bool:
     """Whether a path below a pod's is of no container."""
     pods = {one.path for one in plan.cgroups if one.level == "pod"}

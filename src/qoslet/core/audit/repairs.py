@@ -14,6 +14,7 @@ from qoslet.core.audit.verdicts.paused import FREEZE
 from qoslet.core.audit.verdicts.processes import OOM
 from qoslet.core.audit.verdicts.values import IDLE, weight_of
 from qoslet.core.reconcile.drift import Difference
+from qoslet.core.reconcile.step_order import PERIOD, magnitude
 from qoslet.core.reconcile.steps import Step
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
@@ -51,7 +52,7 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
     planned = {cgroup.name: cgroup for cgroup in plan.cgroups}
     controllers, latent = list[Step](), set[tuple[str, str]]()
     rows, weights = list[Difference](), list[Difference]()
-    left, commands = list[NotRepaired](), list[tuple[int, str]]()
+    left, repaired = list[NotRepaired](), list[Finding]()
     for one in findings:
         if not one.counts:
             continue
@@ -60,7 +61,7 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
             left.append(NotRepaired(one, reason))
             continue
         file = one.file or ""
-        commands.append((0 if file == SUBTREE else 1, one.fix or ""))
+        repaired.append(one)
         if file == SUBTREE:
             added = set((one.expected or "").split()) - set((one.found or "").split())
             text = " ".join(f"+{name}" for name in sorted(added))
@@ -75,8 +76,23 @@ def repairs(plan: Plan, findings: Sequence[Finding]) -> Repairs:
     known = {(row.path, row.file) for row in rows}
     rows += [row for row in weights if (row.path, row.file) not in known]
     controllers.sort(key=lambda step: (step.path.count("/"), step.path))
-    lines = tuple(text for _, text in sorted(commands, key=lambda pair: pair[0]) if text)
+    lines = tuple(one.fix for one in sorted(repaired, key=_turn) if one.fix)
     return Repairs(tuple(controllers), tuple(rows), frozenset(latent), tuple(left), lines)
+
+
+def _turn(finding: Finding) -> tuple[int, int]:
+    """When the line of a finding comes: controllers are enabled first; what allows more is written to
+    parents first, what allows less to children first, as the kernel lets no child have more."""
+    file, depth = finding.file or "", finding.path.count("/")
+    if file == SUBTREE:
+        return 0, depth
+    try:
+        raises = magnitude(file, finding.expected) > magnitude(file, finding.found)
+    except ValueError:
+        raises = True
+    # a quota of a longer period is less
+    raises = raises != (file == PERIOD)
+    return (1, depth) if raises else (2, -depth)
 
 
 def _forgotten_weight(one: Finding, cgroup: Cgroup) -> list[Difference]:

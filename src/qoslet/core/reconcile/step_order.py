@@ -22,7 +22,7 @@ from qoslet.core.reconcile.steps import Step
 
 _NO_LIMIT = float("inf")
 _LISTS = ("cpuset.cpus", "cpuset.mems")
-_PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
+PERIOD, _QUOTA = "cpu.cfs_period_us", "cpu.cfs_quota_us"
 _DEFAULT_PERIOD = "100000"
 _IDLE = "cpu.idle"
 _WEIGHT_OF_IDLE = "cpu.weight", "0"
@@ -60,8 +60,8 @@ def ordered(
     lists = [d for d in values if d.file in _LISTS]
     steps = removals + _lists(lists, observed, gone) + _creates(differences, lists)
     values = [d for d in values if d.file not in _LISTS]
-    bandwidth = [d for d in values if d.file in (_PERIOD, _QUOTA)]
-    others = [d for d in values if d.file not in (_PERIOD, _QUOTA)]
+    bandwidth = [d for d in values if d.file in (PERIOD, _QUOTA)]
+    others = [d for d in values if d.file not in (PERIOD, _QUOTA)]
     changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed, staying))
     last = [change for change in changes if change.file in _MAY_BE_FIXED]
     changes = [change for change in changes if change.file not in _MAY_BE_FIXED]
@@ -188,8 +188,8 @@ def _bandwidth(
     for path, files in by_path.items():
         cgroup = observed.cgroups.get(path)
         values = cgroup.values if cgroup is not None else {}
-        quota_row, period_row = files.get(_QUOTA), files.get(_PERIOD)
-        old_quota, old_period = values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD)
+        quota_row, period_row = files.get(_QUOTA), files.get(PERIOD)
+        old_quota, old_period = values.get(_QUOTA, "-1"), values.get(PERIOD, _DEFAULT_PERIOD)
         new_quota = (quota_row.wanted if quota_row else None) or old_quota
         new_period = (period_row.wanted if period_row else None) or old_period
         if any(
@@ -215,7 +215,7 @@ def _bandwidth(
 
 def _ratio_of(cgroup: ObservedCgroup) -> float:
     values = cgroup.values
-    return _ratio(values.get(_QUOTA, "-1"), values.get(_PERIOD, _DEFAULT_PERIOD))
+    return _ratio(values.get(_QUOTA, "-1"), values.get(PERIOD, _DEFAULT_PERIOD))
 
 
 def _ratio(quota: str, period: str) -> float:
