@@ -95,7 +95,7 @@ class SharedSegments(Protocol):
     """The segments of this process's IPC namespace."""
 
     def made_by(self, pids: Collection[int]) -> Sequence[SharedSegment]:
-        """Those that these processes made, and that nobody has marked for removal."""
+        """Those that these processes made, and that do not go with their last user."""
 
     def remove(self, segments: Collection[SharedSegment]) -> int:
         """Remove those of them that nobody uses; the bytes that they held."""
@@ -103,7 +103,8 @@ class SharedSegments(Protocol):
 
 class MemoryParts(Struct, frozen=True):
     """What ``agent.memory`` works with. ``reclaim`` is None where the kernel reclaims nothing on
-    request. ``hurry`` gives the thread that calls it the CPU before others, or no longer."""
+    request, ``segments`` where no memory outlives the processes of a pod. ``hurry`` gives the thread that
+    calls it the CPU before others, or no longer."""
 
     reader: MemoryReader
     watch: MemoryWatch

@@ -58,7 +58,7 @@ UsageReader = Callable[[Iterable[str]], Observed]
 """Reads what these cgroups use, those that exist: neither settings nor processes."""
 
 FrozenReader = Callable[[Iterable[str]], Mapping[str, str]]
-"""Finds those of the cgroups whose processes do not run, each with the frozen one at or above it."""
+"""Finds those of the cgroups whose processes do not run, each with the topmost frozen one at or above it."""
 
 
 class Journal(Recorder, Protocol):

@@ -245,6 +245,17 @@ def test_configz_tells_the_oldest_release(fields: list[str], minor: int | None) 
 
 
 CONFIGZ = {"syncFrequency": "1m0s", "nodeStatusUpdateFrequency": "10s"}
+_OWN = {
+    "apiVersion": "qoslet/v1",
+    "kind": "Node",
+    "capacity": {"cpu": "4", "memory": "8Gi", "pid": 99},
+    "host": {"hierarchy": "v2"},
+}
+
+
+def _told(configz: dict[str, Any]) -> list[tuple[str, Any]]:
+    """What a kubelet's page and a document say of a node."""
+    return [("configz", {"kubeletconfig": configz}), ("node", _OWN)]
 
 
 @pytest.mark.parametrize(
@@ -267,14 +278,7 @@ CONFIGZ = {"syncFrequency": "1m0s", "nodeStatusUpdateFrequency": "10s"}
 def test_what_configz_leaves_out_is_empty(
     given: dict[str, Any], thresholds: dict[str, str], enforced: set[str]
 ) -> None:
-    own = {
-        "apiVersion": "qoslet/v1",
-        "kind": "Node",
-        "capacity": {"cpu": "4", "memory": "8Gi", "pid": 99},
-        "host": {"hierarchy": "v2"},
-    }
-    documents = [("configz", {"kubeletconfig": given}), ("node", own)]
-    node, _ = node_from(documents, Flags(), Probed)
+    node, _ = node_from(_told(given), Flags(), Probed)
     assert set(node.kubelet.eviction_hard) == set(thresholds)
     assert set(node.kubelet.enforce_node_allocatable) == enforced
 
@@ -282,17 +286,10 @@ def test_what_configz_leaves_out_is_empty(
 def test_a_kubelet_that_runs_with_gates_that_nobody_knows_is_read() -> None:
     """An OpenShift kubelet warns of them, and newer ones have more; a file with one is a mistake."""
     gates = {"AdminNetworkPolicy": True, "MemoryQoS": True}
-    given = {"syncFrequency": "1m0s", "nodeStatusUpdateFrequency": "10s", "featureGates": gates}
-    own = {
-        "apiVersion": "qoslet/v1",
-        "kind": "Node",
-        "capacity": {"cpu": "4", "memory": "8Gi", "pid": 99},
-        "host": {"hierarchy": "v2"},
-    }
-    documents = [("configz", {"kubeletconfig": given}), ("node", own)]
-    node, problems = node_from(documents, Flags(), Probed)
+    given = {**CONFIGZ, "featureGates": gates}
+    node, problems = node_from(_told(given), Flags(), Probed)
     assert node.kubelet.feature_gates == {"MemoryQoS": True}
     assert "AdminNetworkPolicy" not in str(problems)
     head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     with pytest.raises(BadInput, match="'AdminNetworkPolicy' is not a feature gate"):
-        node_from([("file", {**head, "featureGates": gates}), ("node", own)], Flags(), Probed)
+        node_from([("file", {**head, "featureGates": gates}), ("node", _OWN)], Flags(), Probed)
