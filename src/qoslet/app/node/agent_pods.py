@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 ENDED = PHASES[2:]
 _RUNTIME_ID = re.compile("(?<![0-9a-f])([0-9a-f]{64})(?:[.]scope)?$")
-_STATUSES = {"containerStatuses": True, "initContainerStatuses": False}
-"""The lists of statuses, and whether they are of regular containers."""
 PodDocuments = list[tuple["Pod", Mapping[str, Any]]]
 
 
@@ -63,31 +61,33 @@ def ending_pods(agent: Mapping[str, Any]) -> frozenset[str]:
 
 def _status(row: Mapping[str, Any]) -> dict[str, Any]:
     """A pod's state as an agent tells it, as the API has it."""
+    containers = row.get("containers") or []
+    regular = [_container_status(one) for one in containers if one.get("role") == "regular"]
+    others = [_container_status(one) for one in containers if one.get("role") != "regular"]
     return {
         "phase": row.get("phase") if row.get("phase") in PHASES else None,
         "qosClass": row.get("qosClass"),
         "startTime": row.get("createdAt"),
-        **{
-            field: [
-                {
-                    "name": one.get("name"),
-                    "ready": one.get("ready"),
-                    "restartCount": one.get("restarts"),
-                    "state": _state(one),
-                    **_identity(one),
-                }
-                for one in row.get("containers") or []
-                if (one.get("role") == "regular") == is_regular
-            ]
-            for field, is_regular in _STATUSES.items()
-        },
+        "containerStatuses": regular,
+        "initContainerStatuses": others,
+    }
+
+
+def _container_status(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A container's state in the same way."""
+    return {
+        "name": row.get("name"),
+        "ready": row.get("ready"),
+        "restartCount": row.get("restarts"),
+        "state": _state(row),
+        **_identity(row),
     }
 
 
 def _identified(pod: Pod, row: Mapping[str, Any]) -> Pod:
     """The pod with the IDs of its containers, where a container runtime made them."""
     rows = {str(one.get("name")): one for one in row.get("containers") or []}
-    ids = {name: _identity(one)["containerID"] for name, one in rows.items() if _identity(one)}
+    ids = {name: found["containerID"] for name, one in rows.items() if (found := _identity(one))}
     if not ids:
         return pod
     named = [
