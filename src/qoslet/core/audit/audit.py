@@ -23,7 +23,6 @@ from qoslet.core.audit.verdicts.groups import (
     partly_missing,
     surplus_findings,
     with_inner,
-    with_inner_values,
     without_inner_files,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
@@ -121,7 +120,7 @@ def audit(
 ) -> AuditReport:
     """Compare a plan with what was read. ``mounts``: v1 controller to mount point, or ``unified`` to
     that of v2."""
-    live = with_inner_values(live)
+    live = without_inner_files(live)
     context = _context(plan, live, units, mounts)
     sandboxed = sandboxed_pods(context)
     matched = with_inner(context, without_sandboxed(match(context), sandboxed))
@@ -137,8 +136,6 @@ def audit(
         found = live.cgroups.get(path)
         if found is None:
             continue
-        if f"{path}/{INNER}" in matched.planned:
-            found = without_inner_files(found)
         partly = partly_missing(context, cgroup, found)
         if partly is not None:
             findings.append(partly)

@@ -17,6 +17,7 @@ Components = tuple[str, ...]
 POD_PREFIX = "pod"
 QOS_DIRECTORY = {"Guaranteed": "", "Burstable": "burstable", "BestEffort": "besteffort"}
 SLICE = ".slice"
+SCOPE = ".scope"
 DEFAULT_ROOT = "/qoslet"
 """The default of ``--cgroup-root``."""
 DEFAULT_POINT = "/sys/fs/cgroup"
@@ -241,7 +242,7 @@ def root_path(root: str, driver: DriverName) -> str:
             where="--cgroup-root",
             hint="use letters, digits and -; systemd reads - as a level and _ as -",
         ) from None
-    if any(part.endswith((SLICE, ".scope")) for part in parts):
+    if any(part.endswith((SLICE, SCOPE)) for part in parts):
         plain = "/".join(part.removesuffix(SLICE) for part in parts)
         raise BadInput(
             f"{root!r} contains a unit name",

@@ -15,6 +15,7 @@ from qoslet.core.audit.verdicts.processes import named
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import (
     MONITORS,
+    SCOPE,
     SLICE,
     DriverName,
     concrete,
@@ -89,36 +90,36 @@ def match(context: AuditContext) -> MatchedGroups:
     return MatchedGroups(planned, tuple(surplus), tuple(unknown))
 
 
+def _inner_of(live: LiveTree, path: str) -> LiveCgroup | None:
+    """The cgroup of crun below a scope, where it has the scope's processes."""
+    inner = live.cgroups.get(f"{path}/{INNER}") if path.endswith(SCOPE) else None
+    return inner if inner is not None and inner.processes else None
+
+
 def with_inner(context: AuditContext, matched: MatchedGroups) -> MatchedGroups:
     """The cgroups with those that crun made below scopes, which have the same values, and the files that
     only they have."""
     planned = dict[str, Cgroup]()
     for path, cgroup in matched.planned.items():
         planned[path] = cgroup
-        inner = context.live.cgroups.get(f"{path}/{INNER}")
-        is_scope = cgroup.unit is not None and cgroup.level in ("container", "sandbox")
-        if is_scope and inner is not None and inner.processes:
+        if (inner := _inner_of(context.live, path)) is not None:
             kept = tuple(one for one in cgroup.settings if one.file not in INNER_FILES)
             planned[path] = replace(cgroup, settings=kept)
             planned[inner.path] = replace(cgroup, path=inner.path, unit=None)
     return replace(matched, planned=planned)
 
 
-def with_inner_values(live: LiveTree) -> LiveTree:
-    """The tree with what scopes of crun have of ``INNER_FILES`` as what is below them has."""
-    changed = dict[str, LiveCgroup]()
-    for path, inner in live.cgroups.items():
-        scope, _, leaf = path.rpartition("/")
-        if leaf == INNER and inner.processes and (outer := live.cgroups.get(scope)) is not None:
-            held = {file: inner.values[file] for file in INNER_FILES if file in inner.values}
-            changed[scope] = replace(outer, values={**outer.values, **held})
-    return replace(live, cgroups={**live.cgroups, **changed}) if changed else live
-
-
-def without_inner_files(outer: LiveCgroup) -> LiveCgroup:
-    """A scope of crun with the values that it has itself."""
-    values = {file: text for file, text in outer.values.items() if file not in INNER_FILES}
-    return replace(outer, values=values)
+def without_inner_files(live: LiveTree) -> LiveTree:
+    """The tree in which scopes of crun have nothing of ``INNER_FILES``: those below them have it."""
+    scopes = [path for path in live.cgroups if _inner_of(live, path) is not None]
+    if not scopes:
+        return live
+    cgroups = dict(live.cgroups)
+    for path in scopes:
+        values = cgroups[path].values
+        own = {file: text for file, text in values.items() if file not in INNER_FILES}
+        cgroups[path] = replace(cgroups[path], values=own)
+    return replace(live, cgroups=cgroups)
 
 
 def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
@@ -178,7 +179,7 @@ def _sandbox_of(context: AuditContext, sandbox: Cgroup | None, paths: Sequence[s
 
 def is_container(leaf: str) -> bool:
     """Whether a cgroup has the name of a runtime's container: its ID of hexadecimal digits."""
-    identity = leaf.removesuffix(".scope").rpartition("-")[2]
+    identity = leaf.removesuffix(SCOPE).rpartition("-")[2]
     return len(identity) >= 12 and all(letter in "0123456789abcdef" for letter in identity)
 
 
@@ -274,7 +275,7 @@ def _below(context: AuditContext, path: str) -> _Inside:
 def _ending(context: AuditContext, path: str) -> str:
     """How to end the processes of a cgroup that is not to be there."""
     leaf = path.rpartition("/")[2]
-    if _unit(context, path) and leaf.endswith((".scope", ".service")) and not is_container(leaf):
+    if _unit(context, path) and leaf.endswith((SCOPE, ".service")) and not is_container(leaf):
         return f"systemctl status {leaf} says who started it, systemctl stop {leaf} ends it"
     return "end its processes through whatever started them; then remove it"
 
