@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bench.memory.memqos import Curve, Results
+from bench.memory.curves import Curve, Results
 
 WIDTH = 880
 """Pixels: about what a forge gives a README, so that the text keeps its size."""

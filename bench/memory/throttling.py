@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from bench.memory.burstable import RATE, kills, spare
-from bench.memory.memqos import Sample, hog, number
+from bench.memory.curves import Sample
+from bench.memory.memqos import hog, number
 from bench.memory.pressed import (
     LOAD,
     MIB,
