@@ -123,16 +123,18 @@ _NO_KERNELS: Final = (
 _RUNC_BLOCKS: Final = (
     "tests/live/oci/test_convert.py::test_convert_says_what_a_runtime_writes[runc]",
 )
-# Of crun the newest writes the blocks, of the kernels the newest reads the texts.
+# The newest runtimes write the blocks, the newest kernel reads the texts.
 _BY_THE_NEWEST: Final = (
     "tests/live/kernel/test_kernel_texts.py",
     "tests/live/oci/test_convert.py::test_convert_says_what_a_runtime_writes[crun]",
+    "tests/live/oci/test_convert.py::test_convert_says_what_a_runtime_writes[runc]",
 )
 # What is of one hierarchy and not of its kernels.
 _BY_ANOTHER: Final = (
     "tests/live/agent/test_foreign_cgroups.py",
     "tests/live/systemd/test_systemd_user.py",
     "tests/live/oci/test_convert.py::test_convert_says_what_becomes_of_unified_texts_v2[crun]",
+    "tests/live/oci/test_convert.py::test_convert_says_what_becomes_of_unified_texts_v2[runc]",
 )
 # What run and apply do alike through every systemd of a hierarchy.
 _THROUGH_THE_NEWEST: Final = (
