@@ -1,4 +1,4 @@
-"""A pod's first container: its keeper is killed meanwhile, or its image is not there yet."""
+"""A pod's first container: its keeper is killed meanwhile, its image is not there yet, or it was the last one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.state.folder import folder_of
 from qoslet.host.state.keepers import keepers_of
 from tests.live.oci.bundles import PATIENCE
@@ -70,6 +71,18 @@ def test_a_pod_that_never_restarts_waits_for_its_image(run: Run) -> None:
     assert ended["restarts"] == 0
     run.until(lambda seen: "default/once/app: exited with 0" in run.said())
     assert run.said().count("default/once/app: started") == 1
+
+
+def test_a_pod_that_has_ended_holds_no_cgroup_in_any_hierarchy(run: Run) -> None:
+    """On v1 a runtime makes them in more hierarchies than the plan names."""
+    run.write(ONCE, "once")
+    run.begin()
+    trees = [Path(one.point) for one in mounts() if one.type in ("cgroup", "cgroup2")]
+
+    def left() -> list[str]:
+        return [str(one) for tree in trees for one in tree.glob(f"{run.name}*/**/*once*0*")]
+
+    run.until(lambda seen: {one["phase"] for one in run.pods()} == {"Succeeded"} and not left())
 
 
 def _keeper_of(state: str) -> int:

@@ -188,6 +188,7 @@ def _taken_up(
     if chosen is not None:
         return cri_run.taken_up(chosen, tree, folder, source)
     cri_run.refuse_others(tree, folder)
+    cri_run.look_beside(tree)
     kubelet = source.live.node.kubelet
     limits = LogLimits(kubelet.container_log_max_size, kubelet.container_log_max_files)
     runtime = keeper_of(tree, folder, limits)

@@ -168,7 +168,7 @@ def _runtime(
 
 
 def look_beside(tree: OwnedTree) -> None:
-    """On v1, let the cgroups that a container runtime made in other hierarchies go with ours."""
+    """On v1, let the cgroups that a runtime of containers made in other hierarchies go with ours."""
     layout = tree.driver.layout
     if isinstance(layout, HierarchiesV1):
         layout.beside = beside([one.point for one in layout.trees])
