@@ -190,7 +190,7 @@ class Keeper:
                 name,
                 kept.cgroups[name],
                 pid is not None,
-                pid=pid,
+                pid=None if uid in self.starting else pid,
                 exit_code=kept.codes.get(name),
                 restarts=kept.restarts.get(name, 0),
                 awaits_cgroup=uid in self.homeless,

@@ -156,6 +156,20 @@ def test_a_resize_meets_a_fault_and_goes_on() -> None:
     assert (row.resize, row.reason) == ("Done", "")
 
 
+def test_it_waits_while_a_runtime_makes_a_container_with_the_values_before() -> None:
+    """runc: cpu.cfs_quota_us of a container above the pod's new one is EINVAL, and the start failed."""
+    bench = Bench()
+    bench.put("a", "cpu=500m", "cpu=1")
+    bench.keeper.starting.add("a")
+    bench.turn()
+    assert resized(bench, "cpu=250m", "cpu=500m") == []
+    assert state(bench) == ("Proposed", "")
+    bench.keeper.starting.clear()
+    bench.turn(0.2)
+    assert state(bench) == ("Done", "")
+    assert bench.value(POD, "cpu.cfs_quota_us") == bench.value(APP, "cpu.cfs_quota_us") == "50000"
+
+
 def test_an_edit_while_no_agent_ran_is_a_resize_too() -> None:
     bench = Bench()
     bench.put("a", "cpu=1")

@@ -384,7 +384,7 @@ class Admission:
         ):
             self._resizer.request(worker)
             return
-        if worker.resize_state in ("Deferred", "Infeasible"):
+        if worker.resize_state in ("Proposed", "Deferred", "Infeasible"):
             worker.resize_state, worker.resize_reason = "", ""
         worker.plan(desired_pod.pod, desired_pod.planned.qos, desired_pod.planned.groups)
         # what could not be written may be right now

@@ -7,13 +7,21 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.pod import Pod
 from qoslet.core.node.node import Node
-from qoslet.core.reconcile.resize import ResizeState, amounts, check_resize, restarting
+from qoslet.core.reconcile.resize import (
+    ResizeDecision,
+    ResizeState,
+    amounts,
+    check_resize,
+    restarting,
+)
 from qoslet.core.resources.node_policy import NodePolicy, node_policy
 from qoslet.core.workload.life import Backoff
 from qoslet.errors import QosletError
 
 DEFERRED_BACKOFF = Backoff(first=5.0, longest=60.0, reset_after=0.0)
 """Spaces the checks of a resize that does not fit yet; it is also checked whenever a pod goes."""
+START_SECONDS = 0.1
+"""Between two looks at a container whose start a resize waits for."""
 
 
 class PodResizer:
@@ -48,14 +56,17 @@ class PodResizer:
             self._other_requests(worker.uid),
         )
         self._deferred.discard(worker.uid)
+        if verdict.state == "InProgress" and _is_being_made(worker):
+            verdict = ResizeDecision("Proposed", "")
         if verdict.state != "InProgress":
             back = context.plan.add(worker.pod)
             context.work_queue |= back.others
             worker.plan(back.pod, back.qos, back.groups)
             self._set_state(worker, verdict.state, verdict.reason)
-            if verdict.state == "Deferred":
+            if verdict.state != "Infeasible":
                 self._deferred.add(worker.uid)
-                context.wake_in(worker.uid, DEFERRED_BACKOFF.longest)
+                is_short = verdict.state == "Deferred"
+                context.wake_in(worker.uid, DEFERRED_BACKOFF.longest if is_short else START_SECONDS)
             return
         old = worker.pod
         worker.plan(found.pod, found.qos, found.groups)
@@ -71,7 +82,7 @@ class PodResizer:
             if (
                 worker.phase is not WorkerPhase.RUNNING
                 or worker.desired is None
-                or worker.resize_state != "Deferred"
+                or worker.resize_state not in ("Deferred", "Proposed")
             ):
                 self._deferred.discard(one)
                 continue
@@ -79,9 +90,10 @@ class PodResizer:
             self._context.work_queue.add(one)
 
     def _set_state(self, worker: PodWorker, state: ResizeState, reason: str) -> None:
-        """Set the state of a resize; one that is not done now is logged."""
+        """Set the state of a resize; one that is not done now is logged, but for one that waits for
+        a start."""
         changed = (state, reason) != (worker.resize_state, worker.resize_reason)
-        if changed and state != "InProgress":
+        if changed and state not in ("InProgress", "Proposed"):
             why = f": {reason}" if reason else ""
             self._context.log.notes.append(f"{worker.key}: resize {state}{why}")
         worker.resize_state, worker.resize_reason = state, reason
@@ -113,3 +125,9 @@ class PodResizer:
                 context.runtime.restart(worker.uid, name)
         except (QosletError, OSError) as error:
             context.fail(worker, "RestartFailed", f"restarting {worker.key}: {error}")
+
+
+def _is_being_made(worker: PodWorker) -> bool:
+    """Whether a runtime is making a container of the pod: with the values that it had, which the
+    kernel refuses below the new ones of the pod (``cpu.cfs_quota_us``)."""
+    return any(one.starting and one.pid is None for one in worker.container_states)
