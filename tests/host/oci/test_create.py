@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from qoslet.core.workload.container_spec import OciRuntime
+from qoslet.errors import CannotDo
 from qoslet.host.oci import create
 from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.create import (
@@ -147,3 +149,19 @@ def deleted(place: ContainerFiles) -> int:
     if child == 0:
         delete_container(place)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_file_system_without_room_for_layers_is_named(
+    place: ContainerFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says "Invalid argument" of the mount point, which is elsewhere."""
+
+    def refused(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
+        raise OSError(errno.EINVAL, "cannot mount overlay: Invalid argument", target)
+
+    monkeypatch.setattr(create, "mount", refused)
+    os.makedirs(place.bundle)
+    with pytest.raises(CannotDo) as said:
+        create._layer(place, str(tmp_path))
+    assert said.value.where == place.engine.storage
+    assert "--storage" in (said.value.hint or "")

@@ -9,6 +9,7 @@ a keeper that was killed meanwhile leaves nothing half made to its successor.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -321,7 +322,8 @@ def _image(place: ContainerFiles, name: str) -> tuple[str, Execution]:
 
 
 def _layer(place: ContainerFiles, tree: str) -> None:
-    """A file tree that the container may change, over one that it may not."""
+    """A file tree that the container may change, over one that it may not. Raises OSError, ``CannotDo``
+    where the file system of what is written takes no such layer."""
     upper, work = f"{place.written}/upper", f"{place.written}/work"
     os.makedirs(upper, 0o755, exist_ok=True)
     os.makedirs(work, 0o700, exist_ok=True)
@@ -330,7 +332,17 @@ def _layer(place: ContainerFiles, tree: str) -> None:
     os.chmod(upper, found.st_mode & 0o7777)
     os.mkdir(place.rootfs, 0o755)
     options = f"lowerdir={_escaped(tree)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
-    mount("overlay", place.rootfs, "overlay", 0, options)
+    try:
+        mount("overlay", place.rootfs, "overlay", 0, options)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise CannotDo(
+            f"{error.strerror}: the file system there takes no layer for what containers write"
+            " (overlayfs, NFS and FUSE take none)",
+            where=place.engine.storage,
+            hint="--storage DIR on another one, or mount one there",
+        ) from error
 
 
 def _escaped(path: str) -> str:
