@@ -77,6 +77,8 @@ def test_one_that_this_keeper_made_must_be_there(tmp_path: Path) -> None:
         (create.NOT_BEGUN, "No such file or directory: /usr/sbin/runc", True),
         (create.REFUSED, "runAsNonRoot is set and app would run as root", False),
         (1, 'exec: "serve": executable file not found in $PATH', False),
+        (1, "write /run/qoslet/a/oci/runc/u-app/state-1.tmp: no space left on device", True),
+        (1, "write /run/qoslet/a/oci/pods/u/app/.pid: no space left on device", False),
     ],
 )
 def test_what_fails_before_the_runtime_is_no_end_of_the_container(

@@ -27,8 +27,13 @@ from qoslet.host.state.folder import OCI
 MAKING_SECONDS = 900.0
 """How long a container may be on its way, unpacking included, before it is given up."""
 
-_NO_PROCESS = ("resource temporarily unavailable", "failed to create new os thread")
-"""What runtimes say where fork(2) or clone(2) is refused."""
+_SHORT = (
+    *("resource temporarily unavailable", "failed to create new os thread"),
+    "no space left on device",
+)
+"""What runtimes say where fork(2) or clone(2) is refused, or their folder of state is full."""
+_BEGUN = ("/.pid: ", "pid file")
+"""With these words they had begun the command when they could not write."""
 
 _MISSING = ("executable file not found", "no such file or directory")
 
@@ -101,7 +106,7 @@ class CreateJob:
             text = f"not created within {MAKING_SECONDS:.0f} s"
         said = text.casefold()
         code = NOT_FOUND if any(word in said for word in _MISSING) else NOT_EXECUTABLE
-        refused = any(word in said for word in _NO_PROCESS)
+        refused = any(word in said for word in _SHORT) and not any(word in said for word in _BEGUN)
         hung = late and not self._place.started()
         return StartFailed(code, text[:1000], temporary=refused or not made or hung)
 
