@@ -131,7 +131,7 @@ def test_somebody_elses_value_stops_everything_and_says_who_resets_it() -> None:
 def test_a_value_changed_in_a_group_of_ours_stops_everything() -> None:
     book = ledger(Created("/q", 1), Set("/q", "pids.max", None, "5"))
     (row,) = undo(book, group("/q", 1, pids_max="6")).refusals
-    assert "only the next qoslet apply resets it" in row.message
+    assert "only a qoslet run or apply that still plans it resets it" in row.message
     assert said(undo(book, group("/q", 1, pids_max="6"), force=True)) == ["remove /q"]
 
 

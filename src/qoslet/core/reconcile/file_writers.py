@@ -224,6 +224,6 @@ def resets_at(path: str, file: str, root: str, owned: bool) -> str:
     """The same for a path, in any release. ``owned``: qoslet created the cgroup, so that no other
     manager looks after it."""
     if owned:
-        return "only the next qoslet apply resets it"
+        return "only a qoslet run or apply that still plans it resets it"
     level: Level = "controllers" if file == "cgroup.subtree_control" else level_of(path, root)
     return resets(writer_of(level, file), file, unit=path.endswith(_UNITS) and level != "unit")
