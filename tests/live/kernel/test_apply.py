@@ -40,6 +40,8 @@ def test_made_adopted_and_undone(machine: Machine) -> None:
     }
     second = machine.run("apply", "-o", "json").json
     assert [second[name] for name in ("made", "written", "removed", "left")] == [0, 0, 0, []]
+    machine.write(f"{machine.root}/kubepods", machine.share, "78")
+    assert " (was 78)\n" in machine.run("apply", "-v").out
     undone = machine.run("release", "-o", "json").json
     assert undone["removed"] == 7
     assert undone["restored"] == len(changed) >= 2

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from qoslet.agent.one_shot import ApplyResult
     from qoslet.core.reconcile.drift import Difference
     from qoslet.core.reconcile.restore import RestorePlan
-    from qoslet.core.reconcile.steps import Outcome
+    from qoslet.core.reconcile.steps import Outcome, Step
 
 
 SHOWN = 12
@@ -28,7 +28,9 @@ def apply_lines(
     verbose: bool,
 ) -> list[str]:
     """The pass for people: the steps with ``verbose``, what is off, and one sentence."""
-    lines = [_outcome(one) for one in done.outcomes] if verbose else []
+    lines = (
+        [_outcome(one, _read_before(one.step, done)) for one in done.outcomes] if verbose else []
+    )
     failures = [f"failed: {one.step.describe()}: {one.error}" for one in done.failures]
     lines += _some(failures, verbose)
     explained = {(one.step.path, one.step.file) for one in done.failures}
@@ -57,10 +59,18 @@ def _sentence(done: ApplyResult, lost: int) -> str:
     return f"{', '.join(counts)}; {verdict}"
 
 
-def _outcome(one: Outcome) -> str:
+def _outcome(one: Outcome, read: str | None = None) -> str:
+    """A step. In cgroups of ours the journal has no value before it; ``read`` was found there."""
     mark = "failed" if one.error is not None else "done"
-    was = f" (was {one.before})" if one.before is not None else ""
+    before = one.before if one.before is not None else read
+    was = f" (was {before})" if before is not None else ""
     return f"{mark}: {one.step.describe()}{was}"
+
+
+def _read_before(step: Step, done: ApplyResult) -> str | None:
+    """What a file was found with before the pass."""
+    seen = done.before.observed.cgroups.get(step.path)
+    return None if seen is None or not step.file else seen.values.get(step.file)
 
 
 def _left(waiting: str | None, row: Difference, done: ApplyResult) -> str:
