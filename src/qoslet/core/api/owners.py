@@ -126,4 +126,6 @@ def was_changed(meta: Metadata, annotations: dict[str, str]) -> bool | None:
     if is_static(annotations):
         return False
     count = meta.generation
-    return count > 1 if isinstance(count, int) and count else None
+    # a deletion counts as one. Source: apiserver registry/rest/delete.go BeforeDelete
+    created = 2 if meta.deletion_timestamp else 1
+    return count > created if isinstance(count, int) and count else None

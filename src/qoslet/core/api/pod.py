@@ -138,6 +138,8 @@ class Pod(Struct, frozen=True, gc=False):
     message: str = ""
     """The same in a sentence."""
     host_ipc: bool = False
+    is_leaving: bool = False
+    """Whether it is being deleted: it has ``metadata.deletionTimestamp``."""
 
     @property
     def key(self) -> str:

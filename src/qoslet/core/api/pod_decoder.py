@@ -156,6 +156,7 @@ class PodReader:
             status.reason or "",
             status.message or "",
             spec.host_ipc or False,
+            bool(meta.deletion_timestamp) and not prefix,
         )
         return found
 

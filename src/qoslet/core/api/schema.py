@@ -39,6 +39,7 @@ class Metadata(Struct, gc=False, rename="camel"):
     labels: dict[str, str] | None = None
     owner_references: list[OwnerShape] | None = None
     generation: Any = None
+    deletion_timestamp: Any = None
 
 
 class ContainerShape(Struct, gc=False, rename="camel"):

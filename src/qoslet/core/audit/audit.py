@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
-from qoslet.core.audit.finding import AuditReport, Finding, Unread
+from qoslet.core.audit.finding import AuditReport, Finding, Unread, pending
 from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
 from qoslet.core.audit.repair import UNKNOWN_SYSTEMD, Repair
 from qoslet.core.audit.verdicts.alike import alike_files
@@ -237,8 +237,3 @@ def _is_of_same_process(old: Finding, one: Finding) -> bool:
     if one.file is not None or old.file is not None:
         return False
     return not set((old.found or "").split()).isdisjoint((one.found or "").split())
-
-
-def pending(finding: Finding, message: str) -> Finding:
-    """The finding as a change on its way, for which nothing is to be done."""
-    return replace(finding, verdict="pending", severity="info", message=message, hint="", fix=None)

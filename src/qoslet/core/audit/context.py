@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from qoslet.core.api.pod import Pod
 from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveTree, Units
 from qoslet.core.audit.repair import Repair
@@ -46,6 +47,14 @@ class AuditContext(Struct, frozen=True):
     def is_own(self) -> bool:
         """Whether qoslet itself runs the pods: no kubelet writes there."""
         return self.node.profile.runtime.is_own
+
+    def on_its_way(self, pod: Pod | None) -> str:
+        """What happens to a pod, so that cgroups, controllers and processes of it may lack; empty where nothing does."""
+        if pod is not None and pod.phase == "Pending":
+            return "the pod is being started"
+        # qoslet ends pods whose manifests go, whatever those say
+        leaves = pod is not None and pod.is_leaving and not self.is_own
+        return "the pod is being deleted" if leaves else ""
 
     def level(self, cgroup: Cgroup) -> Level:
         """The level of a planned cgroup in the table of writers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.problem import Severity
 
@@ -124,3 +125,8 @@ class AuditReport(Struct, frozen=True):
     findings: tuple[Finding, ...]
     unread: tuple[Unread, ...]
     notes: tuple[str, ...] = ()
+
+
+def pending(finding: Finding, message: str) -> Finding:
+    """The finding as a change on its way, for which nothing is to be done."""
+    return replace(finding, verdict="pending", severity="info", message=message, hint="", fix=None)

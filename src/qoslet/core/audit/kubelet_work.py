@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from qoslet.core.audit.audit import pending
-from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.core.audit.finding import AuditReport, Finding, pending
 from qoslet.core.audit.verdicts.groups import is_container
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import PROTECTION

@@ -8,8 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from qoslet.core.audit.audit import pending
-from qoslet.core.audit.finding import AuditReport, Finding
+from qoslet.core.audit.finding import AuditReport, Finding, pending
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.resources.cgroup_tree import Plan
 

@@ -43,7 +43,7 @@ def controller_findings(
 
 def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, frozenset[str]]:
     """The controllers that each cgroup must enable for those below it. Whoever creates the first one
-    there enables them, so one that is not there yet needs none, nor does a pod that is being started."""
+    there enables them, so one that is not there yet needs none, nor does a pod that comes or goes."""
     host = context.node.host.controllers
     # a kubelet checks them; what apply and run make has those of its values
     checked = context.node.kubelet_given and context.node.profile.runtime.oci != "process"
@@ -51,8 +51,7 @@ def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, fr
     existing = context.live.controllers
     found: dict[str, frozenset[str]] = {}
     for path, cgroup in planned.items():
-        is_starting = cgroup.pod is not None and cgroup.pod.phase == "Pending"
-        if is_starting or path not in context.live.cgroups:
+        if context.on_its_way(cgroup.pod) or path not in context.live.cgroups:
             continue
         needed = frozenset(controller(setting.file) for setting in cgroup.settings)
         if context.level(cgroup) in ("kubepods", "qos", "pod"):

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
-from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
+from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict, pending
 from qoslet.core.audit.live import LiveCgroup, LiveTree
 from qoslet.core.audit.repair import Repair
 from qoslet.core.audit.verdicts.processes import named
@@ -345,9 +345,8 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
     elif cgroup.container is not None:
         hint = f"restart the container: {'qoslet' if own else 'its runtime'} creates it"
     message = f"the cgroup does not exist{more}"
-    if pod is not None and pod.phase == "Pending":
-        message = f"{message}: the pod is being started"
-        return context.finding("pending", cgroup, path, message)
+    if why := context.on_its_way(pod):
+        return context.finding("pending", cgroup, path, f"{message}: {why}")
     return context.finding("missing", cgroup, path, message, hint=hint, fix=fix)
 
 
@@ -360,6 +359,8 @@ def partly_missing(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> F
     finding = context.finding(
         "missing", cgroup, live.path, f"the cgroup does not exist in the hierarchy of {names}"
     )
+    if why := context.on_its_way(cgroup.pod):
+        return pending(finding, f"{finding.message}: {why}")
     fix = context.repair.create(live.path, tuple(needed))
     return replace(finding, fix=fix, hint="then write its values, which are those of a new cgroup")
 

@@ -34,6 +34,9 @@ def process_findings(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) ->
     empty = cgroup.level == "container" and live.processes == 0 and _runs(cgroup)
     if empty and not _has_below(context, live.path):
         message = "the pod's status says that the container runs, but its cgroup has no process"
+        if why := context.on_its_way(cgroup.pod):
+            yield context.finding("pending", cgroup, live.path, f"{message}: {why}")
+            return
         hint = "its processes were moved: see the other findings, or restart the container"
         yield context.finding("missing", cgroup, live.path, message, hint=hint)
 

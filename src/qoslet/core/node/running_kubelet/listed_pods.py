@@ -44,11 +44,12 @@ class ListedContainer(Struct, frozen=True, rename={"id": "containerID"}):
     state: ListedState = ListedState()
 
 
-class _Metadata(Struct, frozen=True):
+class _Metadata(Struct, frozen=True, rename="camel"):
     uid: str = ""
     name: str = ""
     namespace: str = "default"
     generation: Any = None
+    deletion_timestamp: Any = None
     annotations: dict[str, str] | None = None
 
 
@@ -91,9 +92,10 @@ class ListedPod(Struct, frozen=True):
 
     @property
     def was_changed(self) -> bool:
-        """Whether its spec was, since it was created."""
+        """Whether its spec was, since it was created. A deletion counts as a generation, too."""
         generation = self.metadata.generation
-        return isinstance(generation, int) and generation > 1
+        created = 2 if self.metadata.deletion_timestamp else 1
+        return isinstance(generation, int) and generation > created
 
     @property
     def lacks_ids(self) -> bool:
