@@ -26,7 +26,7 @@ from qoslet.core.audit.verdicts.groups import (
     without_inner_files,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
-from qoslet.core.audit.verdicts.paused import freeze_file, paused_finding
+from qoslet.core.audit.verdicts.paused import hang_files, paused_findings
 from qoslet.core.audit.verdicts.processes import oom_finding, process_findings
 from qoslet.core.audit.verdicts.protection import ineffective
 from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandboxed
@@ -78,7 +78,7 @@ def _files_read(names: tuple[str, ...], level: Level, hierarchy: Hierarchy) -> t
     names += (*may_be_left(level, hierarchy), *alike_files(level))
     if level != "container" and hierarchy == "v2":
         names += (SUBTREE,)
-    return tuple(dict.fromkeys((*names, freeze_file(hierarchy))))
+    return tuple(dict.fromkeys((*names, *hang_files(hierarchy))))
 
 
 def _sandbox_files(plan: Plan) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def _sandbox_files(plan: Plan) -> tuple[str, ...]:
     for cgroup in plan.cgroups:
         if cgroup.level == "sandbox":
             names = (*(one.file for one in cgroup.settings), *left)
-            return tuple(dict.fromkeys((*names, freeze_file(plan.node.hierarchy))))
+            return tuple(dict.fromkeys((*names, *hang_files(plan.node.hierarchy))))
     return ()
 
 
@@ -145,9 +145,7 @@ def audit(
                 continue
             findings.append(one)
         findings += process_findings(context, cgroup, found)
-        paused = paused_finding(context, cgroup, found)
-        if paused is not None:
-            findings.append(paused)
+        findings += paused_findings(context, cgroup, found)
         oom = oom_finding(context, cgroup, found)
         values.compared += found.oom_score_adj is not None and cgroup.oom_score_adj is not None
         if oom is not None:

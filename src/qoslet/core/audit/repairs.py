@@ -10,7 +10,7 @@ from qoslet.core.audit.finding import Finding, Verdict
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.audit.verdicts.cpusets import UNCLEARED, can_be_cleared
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
-from qoslet.core.audit.verdicts.paused import FREEZE
+from qoslet.core.audit.verdicts.paused import LEFT
 from qoslet.core.audit.verdicts.processes import OOM
 from qoslet.core.audit.verdicts.values import IDLE, weight_of
 from qoslet.core.reconcile.drift import Difference
@@ -108,8 +108,8 @@ def _reason(one: Finding, plan: Plan, planned: bool) -> str:
     """Why a finding is left alone; empty where it is repaired."""
     if one.file == OOM:
         return "programs may set it themselves: qoslet changes no process"
-    if one.file in FREEZE:
-        return "what froze it may be at work"
+    if one.file in LEFT:
+        return LEFT[one.file]
     if one.verdict == "controller" and planned:
         if plan.node.driver == "systemd":
             return "systemd enables controllers as its units need them"

@@ -136,6 +136,20 @@ def test_a_frozen_cgroup_of_v1_is_found_and_not_what_it_freezes_below(
     assert [one.reason for one in todo.left] == ["what froze it may be at work"]
 
 
+@pytest.mark.parametrize("level", ["pod", "container"])
+def test_processes_that_wait_at_their_limit_are_found(folder: str, level: str) -> None:
+    # as cgroup-v1/memory.rst shows the file; the CRI has no field that writes it
+    plan, state = plan_of(folder, "v1"), "oom_kill_disable {}\nunder_oom 0\noom_kill 0"
+    path = first(plan, level).path or ""
+    assert "memory.oom_control" in read_request(plan).files[path]
+    clean = written(tree_of(plan), path, "memory.oom_control", state.format(0))
+    assert look(plan, clean).findings == ()
+    found = sole(plan, written(clean, path, "memory.oom_control", state.format(1)))
+    assert (found.verdict, found.file, found.found) == ("drift", "memory.oom_control", "1")
+    assert found.fix == f"printf '%s' 0 > /sys/fs/cgroup/memory{path}/memory.oom_control"
+    assert not repairs(plan, [found]).rows
+
+
 def test_what_runs_where_no_pod_accounts_for_it_is_named(folder: str) -> None:
     plan = plan_of(folder, "v2", "systemd")
     qos = first(plan, "qos", "/burstable").path
