@@ -160,6 +160,8 @@ def test_a_limit_is_left_only_of_a_spec_that_was_changed(
         (2, {"state": {"running": {}}, "restartCount": 3}, "stale"),
         (2, {"state": {"running": {}}, "restartCount": 0}, "drift"),
         (1, {"state": {"waiting": {}}, "restartCount": 3}, "drift"),
+        (2, {"state": {"running": {}}, "restartCount": 0, "after": "init"}, "stale"),
+        (1, {"state": {"running": {}}, "restartCount": 0, "after": "init"}, "drift"),
     ],
 )
 @pytest.mark.parametrize(
@@ -181,19 +183,17 @@ def test_a_pod_whose_container_did_not_run_keeps_what_it_had(
     verdict: str,
 ) -> None:
     # of a kubelet 1.36.2: RunContainerError from then on, since no container may have more than its pod
+    # one that was resized while its init container ran keeps them without a restart
     resources = {"cpu": "200m", "memory": "40Mi"}
+    asked = {"image": "i", "resources": {"requests": resources, "limits": resources}}
+    before = [{"name": "first"} | asked] if "after" in status else []
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "loop", "uid": "0365" * 9, "generation": generation},
         "spec": {
-            "containers": [
-                {
-                    "name": "a",
-                    "image": "i",
-                    "resources": {"requests": resources, "limits": resources},
-                }
-            ]
+            "containers": [{"name": "a"} | asked],
+            "initContainers": before,
         },
         "status": {
             "containerStatuses": [{"name": "a", "containerID": f"containerd://{'a' * 64}"} | status]

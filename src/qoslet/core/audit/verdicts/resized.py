@@ -52,13 +52,14 @@ def left_by_resize(cgroup: Cgroup, setting: Setting, live: LiveCgroup, node: Nod
 
 def left_by_unsent_resize(cgroup: Cgroup, setting: Setting) -> str | None:
     """What left a value of a pod that may have been resized while a container of it did not run: a kubelet
-    starts it with the new values then, and writes none to the pod. None: each container has run since it
-    was created."""
+    starts it with the new values then, and writes none to the pod. So it may be in one whose init containers came
+    first. None: each container has run since the pod was created."""
     pod = cgroup.pod
     if cgroup.level != "pod" or pod is None or not pod.was_changed or setting.file not in _OF_PODS:
         return None
+    waits = any(one.role in ("init", "sidecar") for one in pod.containers)
     lasting = (one for one in pod.containers if one.role in ("regular", "sidecar"))
-    if not any(one.runs is False or one.was_restarted for one in lasting):
+    if not waits and not any(one.runs is False or one.was_restarted for one in lasting):
         return None
     told = "left by an in-place resize, which a kubelet does not write to the pod where the container does not run"
     is_weight = setting.file in ("cpu.shares", "cpu.weight")
