@@ -64,13 +64,12 @@ class Repair(Struct, frozen=True):
         return "mkdir -p " + " ".join(shlex.quote(place) for place in places)
 
     def remove(self, path: str, unit: str | None = None) -> str:
-        """The line that removes a cgroup without processes."""
-        if unit is not None and self.systemd is not None:
-            return f"systemctl stop {shlex.quote(unit)}"
+        """The line that removes a cgroup without processes, whether or not systemd knows its unit."""
         names = dict.fromkeys(self.mounts.values()) if self.hierarchy == "v1" else ()
         path = "" if path == "/" else path
         places = [f"{point}{path}" for point in names] or [self.directory(path)]
         existing = " ".join(shlex.quote(place) for place in places)
-        if len(places) == 1:
-            return f"find {existing} -depth -type d -exec rmdir {{}} +"
-        return f"find {existing} -depth -type d -exec rmdir {{}} + 2>/dev/null"
+        line = f"find {existing} -depth -type d -exec rmdir {{}} +"
+        if unit is not None and self.systemd is not None:
+            return f"systemctl stop {shlex.quote(unit)}; {line} 2>/dev/null"
+        return line if len(places) == 1 else f"{line} 2>/dev/null"

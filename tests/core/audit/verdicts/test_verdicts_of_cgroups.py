@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from qoslet.core.audit.audit import read_request, settled
+from qoslet.core.audit.audit import settled
 from qoslet.core.audit.live import SUBTREE
-from qoslet.core.audit.repairs import repairs
 from qoslet.core.cgroup.names import container_leaf, monitors_of
 from qoslet.core.versions.runtime import runtime_of
 from tests.core.audit.trees import (
@@ -108,48 +107,6 @@ def test_a_pod_that_went_while_it_came_is_pending(
     assert (found.verdict, found.path) == (verdict, path)
 
 
-@pytest.mark.parametrize("level", ["qos", "pod", "container"])
-def test_a_frozen_cgroup_hangs_and_is_left_to_whoever_froze_it(folder: str, level: str) -> None:
-    plan = plan_of(folder, "v2", "systemd")
-    path = first(plan, level).path or ""
-    assert "cgroup.freeze" in read_request(plan).files[path]
-    found = sole(plan, written(tree_of(plan), path, "cgroup.freeze", "1"))
-    assert (found.verdict, found.path, found.file) == ("drift", path, "cgroup.freeze")
-    assert found.fix == f"printf '%s' 0 > /sys/fs/cgroup{path}/cgroup.freeze"
-    todo = repairs(plan, [found])
-    assert not todo.rows
-    assert [one.reason for one in todo.left] == ["what froze it may be at work"]
-
-
-@pytest.mark.parametrize("level", ["qos", "pod", "container"])
-def test_a_frozen_cgroup_of_v1_is_found_and_not_what_it_freezes_below(
-    folder: str, level: str
-) -> None:
-    plan = plan_of(folder, "v1")
-    path = first(plan, level).path or ""
-    assert "freezer.self_freezing" in read_request(plan).files[path]
-    found = sole(plan, written(tree_of(plan), path, "freezer.self_freezing", "1"))
-    assert (found.verdict, found.path, found.file) == ("drift", path, "freezer.state")
-    assert (found.expected, found.found) == ("THAWED", "FROZEN")
-    assert found.fix == f"printf '%s' THAWED > /sys/fs/cgroup/freezer{path}/freezer.state"
-    todo = repairs(plan, [found])
-    assert [one.reason for one in todo.left] == ["what froze it may be at work"]
-
-
-@pytest.mark.parametrize("level", ["pod", "container"])
-def test_processes_that_wait_at_their_limit_are_found(folder: str, level: str) -> None:
-    # as cgroup-v1/memory.rst shows the file; the CRI has no field that writes it
-    plan, state = plan_of(folder, "v1"), "oom_kill_disable {}\nunder_oom 0\noom_kill 0"
-    path = first(plan, level).path or ""
-    assert "memory.oom_control" in read_request(plan).files[path]
-    clean = written(tree_of(plan), path, "memory.oom_control", state.format(0))
-    assert look(plan, clean).findings == ()
-    found = sole(plan, written(clean, path, "memory.oom_control", state.format(1)))
-    assert (found.verdict, found.file, found.found) == ("drift", "memory.oom_control", "1")
-    assert found.fix == f"printf '%s' 0 > /sys/fs/cgroup/memory{path}/memory.oom_control"
-    assert not repairs(plan, [found]).rows
-
-
 def test_what_runs_where_no_pod_accounts_for_it_is_named(folder: str) -> None:
     plan = plan_of(folder, "v2", "systemd")
     qos = first(plan, "qos", "/burstable").path
@@ -173,6 +130,17 @@ def test_a_cgroup_that_nobody_planned_is_foreign(folder: str, path: str) -> None
     assert found.verdict == "foreign"
     assert path.startswith(found.path)
     assert "rmdir" in (found.fix or "")
+
+
+@pytest.mark.parametrize(("leaf", "unit"), [("intruder", None), ("a.slice", "a.slice")])
+def test_a_directory_goes_though_systemd_has_no_unit_of_it(
+    folder: str, leaf: str, unit: str | None
+) -> None:
+    plan = plan_of(folder, "v2", "systemd")
+    found = sole(plan, added(tree_of(plan), f"/kubepods.slice/{leaf}"))
+    line = f"find /sys/fs/cgroup/kubepods.slice/{leaf} -depth -type d -exec rmdir {{}} +"
+    assert (found.verdict, found.unit) == ("foreign", unit)
+    assert found.fix == (f"systemctl stop {unit}; {line} 2>/dev/null" if unit else line)
 
 
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])

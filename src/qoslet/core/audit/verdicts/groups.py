@@ -31,6 +31,8 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CONMON = "crio-conmon-"
 """Scopes of CRI-O's monitors stand beside the containers."""
+_UNITS = (SLICE, SCOPE, ".service")
+"""How the names of units end that have cgroups of processes or of other units."""
 _INIT = "runc:["
 """How runc names a process until it executes that of the container. Source: runc libcontainer/nsenter
 nsexec.c."""
@@ -130,7 +132,9 @@ def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
 
 
 def _unit(context: AuditContext, path: str) -> str | None:
-    return path.rpartition("/")[2] if context.node.driver == "systemd" else None
+    """The unit that has a cgroup's name, where systemd may have one."""
+    leaf = path.rpartition("/")[2]
+    return leaf if context.node.driver == "systemd" and leaf.endswith(_UNITS) else None
 
 
 def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
@@ -275,7 +279,7 @@ def _below(context: AuditContext, path: str) -> _Inside:
 def _ending(context: AuditContext, path: str) -> str:
     """How to end the processes of a cgroup that is not to be there."""
     leaf = path.rpartition("/")[2]
-    if _unit(context, path) and leaf.endswith((SCOPE, ".service")) and not is_container(leaf):
+    if _unit(context, path) and not leaf.endswith(SLICE) and not is_container(leaf):
         return f"systemctl status {leaf} says who started it, systemctl stop {leaf} ends it"
     return "end its processes through whatever started them; then remove it"
 
