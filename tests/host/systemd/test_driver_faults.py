@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from dbus_fast import Variant
 
 from qoslet.core.cgroup.names import root_path
 from qoslet.core.reconcile.journal import Entry
@@ -298,53 +297,6 @@ def test_a_group_of_somebody_else_is_told_by_its_unit(bench: Bench) -> None:
     for kind in ("create", "remove"):
         (outcome,) = driver.perform([Step(kind, OTHER)])
         assert "qoslet writes nothing else" in str(outcome.error)
-
-
-@pytest.mark.parametrize("had", ["1", "0"])
-def test_memory_oom_group_of_somebody_else_stays_as_it_was(bench: Bench, had: str) -> None:
-    # seen in containers of a kubelet: systemd writes 0 with every property of a scope
-    tell(bench, "StartTransientUnit", "ssa(sv)a(sa(sv))", "system.slice", "replace", [], [])
-    driver = bench.driver()
-    driver.others.add(OTHER)
-    (bench.folder / "cgroup" / OTHER[1:] / "memory.oom.group").write_text(f"{had}\n")
-    for value in ("8192", "16384"):
-        good(driver.perform(sets(OTHER, memory_max=value)))
-        assert bench.text(OTHER, "memory.max") == value
-        assert bench.text(OTHER, "memory.oom.group") == had
-
-
-def test_memory_oom_group_of_somebody_elses_scope_is_written_to_its_file(bench: Bench) -> None:
-    # runtimes of a kubelet write the file; systemd 253 and newer set it only at creation
-    given = [["Slice", Variant("s", "system.slice")]]
-    call = ("StartTransientUnit", "ssa(sv)a(sa(sv))")
-    tell(bench, *call, "system.slice", "replace", [], [])
-    tell(bench, *call, "cri-1.scope", "replace", given, [])
-    scope = f"{OTHER}/cri-1.scope"
-    driver = bench.driver()
-    driver.others.add(scope)
-    for value, limit in (("1", "8192"), ("0", "12288")):
-        group = Step("set", scope, "memory.oom.group", value)
-        good(driver.perform([*sets(scope, memory_max=limit), group]))
-        assert bench.text(scope, "memory.oom.group") == value
-    good(driver.perform(sets(scope, memory_max="16384")))
-    assert bench.text(scope, "memory.oom.group") == "0"
-
-
-def test_memory_oom_group_of_scopes_beside_stays_as_it_was(bench: Bench) -> None:
-    # seen beside a kubelet: a release after a daemon-reload, which set a property of one container
-    call = ("StartTransientUnit", "ssa(sv)a(sa(sv))")
-    tell(bench, *call, "system.slice", "replace", [], [])
-    had = {"cri-1.scope": "1", "cri-2.scope": "1", "cri-3.scope": "0"}
-    for name, value in had.items():
-        tell(bench, *call, name, "replace", [["Slice", Variant("s", "system.slice")]], [])
-        (bench.folder / "cgroup" / OTHER[1:] / name / "memory.oom.group").write_text(f"{value}\n")
-    driver = bench.driver()
-    driver.others.add(f"{OTHER}/cri-1.scope")
-    bench.faults(SetUnitProperties=["reloaded"])
-    good(driver.perform(sets(f"{OTHER}/cri-1.scope", memory_max="8192")))
-    assert bench.text(f"{OTHER}/cri-1.scope", "memory.max") == "8192"
-    found = {name: bench.text(f"{OTHER}/{name}", "memory.oom.group") for name in had}
-    assert found == had
 
 
 def test_a_group_of_somebody_else_without_a_unit_is_refused(bench: Bench) -> None:

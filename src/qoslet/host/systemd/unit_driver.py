@@ -12,6 +12,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from qoslet.core.cgroup import names
@@ -36,6 +37,7 @@ GONE_SECONDS = 5.0
 """How long systemd may take to remove the group of a scope that has ended."""
 
 SCOPE = ".scope"
+_OOM_GROUP = "memory.oom.group"
 Given = Sequence[Signed]
 
 
@@ -134,8 +136,14 @@ class UnitDriver(Cgroupfs):
 
     async def _wave(self, work: Sequence[Piece]) -> list[_Tried]:
         """Pieces together; then every value is looked for in the kernel."""
+        theirs = (one for one in work if one.kind == "set" and one.path in self.others)
+        kept = self._values.oom_groups(theirs)
         found = await asyncio.gather(*(self._piece(piece) for piece in work))
         tried = [one for part in found for one in part]
+        if kept:
+            with suppress(QosletError):
+                await self.units.bus.ping()
+            self._values.keep_oom_groups(kept, self._written)
         checks = [one for one in tried if one.check and one.error is None]
         wrong = [one for one in checks if self._unlike(one.step) is not None]
         if not wrong:
@@ -221,7 +229,6 @@ class UnitDriver(Cgroupfs):
         theirs = steps[0][1].path in self.others
         if not theirs or any(self._values.by_property(step) for _, step in steps):
             await self._need_unit(path, steps[0][1])
-        kept = self._values.oom_groups(path) if theirs else {}
         told = False
         for run in runs(steps, self._values.by_property):
             if self._values.by_property(run[0][1]):
@@ -235,7 +242,7 @@ class UnitDriver(Cgroupfs):
             self._write(path, step)
             tried.append(_Tried(number, step))
         if told:
-            await self._again(path, kept)
+            await self._again(path)
 
     async def _need_unit(self, path: str, step: Step) -> None:
         """Raise ``CgroupError`` if the unit does not run: systemd would load a unit of that name and
@@ -316,15 +323,11 @@ class UnitDriver(Cgroupfs):
         self._set(step, None)
         self._written.setdefault(path, {})[step.file] = step
 
-    async def _again(self, path: str, kept: dict[str, str]) -> None:
-        """Write again what systemd sets anew although it has no property, and ``kept`` of others."""
-        step = self._written.get(path, {}).get("memory.oom.group")
+    async def _again(self, path: str) -> None:
+        """Write again what systemd sets anew although it has no property."""
+        step = self._written.get(path, {}).get(_OOM_GROUP)
         if step is not None:
-            kept.pop(path, None)
-        if step is not None or kept:
             await self.units.bus.ping()
-            self._values.keep_oom_groups(kept)
-        if step is not None:
             self._set(step, None)
 
     def _attach(self, path: str, pid: int) -> None:

@@ -18,6 +18,7 @@ from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import UNMANAGED, controller, property_of, released
 from qoslet.core.cgroup.unit_properties import Signed
 from qoslet.core.reconcile.steps import Step
+from qoslet.core.reconcile.unit_jobs import Piece
 from qoslet.host.cgroupfs.layout import CgroupLayout
 from qoslet.host.cgroupfs.write_errors import CgroupError, cgroup_error
 from qoslet.host.linux.descriptors import owned
@@ -58,27 +59,33 @@ class UnitProperties:
         since = unit_properties.OOM_POLICY_SINCE
         return scope and step.file == _OOM_GROUP and self._version >= since
 
-    def oom_groups(self, path: str) -> dict[str, str]:
-        """What a group and the scopes beside it have in memory.oom.group; nothing where there is no such
-        file."""
-        tree, above = self._layout.tree_of("memory"), parent(path)
+    def oom_groups(self, work: Iterable[Piece]) -> dict[str, str]:
+        """What the groups that get a property, and the scopes beside them, have in memory.oom.group; nothing where
+        there is no such file. To be read before any is sent: of pieces that run side by side each
+        would take for its own what systemd has written for another."""
+        paths = {one.path for one in work if any(self.by_property(step) for _, step in one.steps)}
+        tree = self._layout.tree_of("memory")
         if tree is None:
             return {}
-        names: list[str] = []
-        with suppress(OSError), owned(tree.directory(above)) as directory:
-            names = os.listdir(directory)
-        paths = {path, *(f"{above}/{name}" for name in names if name.endswith(".scope"))}
+        for above in {parent(path) for path in paths}:
+            with suppress(OSError), owned(tree.directory(above)) as directory:
+                names = os.listdir(directory)
+                paths |= {f"{above}/{name}" for name in names if name.endswith(".scope")}
         found = {one: self._read(one, _OOM_GROUP) for one in paths}
         return {one: text.strip() for one, text in found.items() if text is not None}
 
-    def keep_oom_groups(self, values: Mapping[str, str]) -> None:
-        """Write memory.oom.group of groups again, where systemd has set it otherwise: with each property of
-        a unit it writes that of its OOMPolicy, after a daemon-reload for the units beside it, too. Source:
-        systemd core/cgroup.c; seen with 257."""
+    def keep_oom_groups(
+        self, values: Mapping[str, str], written: Mapping[str, Mapping[str, Step]]
+    ) -> None:
+        """Write memory.oom.group of groups again, where systemd has set it otherwise than it was, or was ``written``
+        since: with each property of a unit it writes that of its OOMPolicy, after a daemon-reload for the units
+        beside it, too. Source: systemd core/cgroup.c; seen with 257."""
         tree = self._layout.tree_of("memory")
         if tree is None:
             return
-        for path, value in values.items():
+        for path, had in values.items():
+            step = written.get(path, {}).get(_OOM_GROUP)
+            value = had if step is None else step.value
             if self._read(path, _OOM_GROUP) not in (value, None):
                 with suppress(CgroupError, OSError):
                     tree.write(path, _OOM_GROUP, value)
