@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from qoslet.host.kubelet.configuration import Configuration, configuration
-from qoslet.host.kubelet.processes import KubeletProcess, age_seconds, kubelet_processes
+from qoslet.host.kubelet.processes import (
+    KubeletProcess,
+    age_seconds,
+    has_exited,
+    kubelet_processes,
+)
 from tests.host.kubelet.fake_node import HEAD, declare
 
 
@@ -52,8 +57,11 @@ def test_a_process_of_another_user_decides_nothing(tmp_path: Path) -> None:
 
 def test_a_process_that_ended_is_none(tmp_path: Path) -> None:
     declare(tmp_path, pid=7)
+    (one,), _ = kubelet_processes(str(tmp_path))
+    assert not has_exited(one)
     (tmp_path / "proc/7/cmdline").write_bytes(b"")
     assert kubelet_processes(str(tmp_path)) == ([], [])
+    assert has_exited(one)
 
 
 def test_drop_ins_are_taken_in_the_order_of_their_paths(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tests.host.machine.test_doctor_facts import V2, machine
 
 BUSY = {
     **V2,
+    "proc/800/comm": "kubelet\n",
+    "proc/800/cmdline": "",  # it has ended, and its parent does not look
     "proc/812/comm": "kubelet\n",
     "proc/700/comm": "containerd\n",
     "proc/701/comm": "containerd-shim\n",

@@ -58,8 +58,8 @@ def kubelet_processes(
 
 
 def has_exited(process: KubeletProcess) -> bool:
-    """Whether a kubelet that was found is gone by now."""
-    return not os.path.isdir(process.folder)
+    """Whether a kubelet that was found is gone by now, or only waits for its parent."""
+    return not text(f"{process.folder}/cmdline")
 
 
 def shares_namespace(process: KubeletProcess, kind: str) -> bool | None:

@@ -61,7 +61,8 @@ def node_programs(root: str = "") -> tuple[NodeProgram, ...]:
 
 
 def running_programs(root: str = "") -> Iterator[NodeProgram]:
-    """Those that run, by the names of their processes."""
+    """Those that run, by the names of their processes. One that has ended and waits for its parent has no
+    command line."""
     for pid in sorted(int(name) for name in listed(f"{root}/proc") if name.isdigit()):
         comm = (text(f"{root}/proc/{pid}/comm") or "").strip()
         if comm in _PROCESSES and _is_meant(f"{root}/proc/{pid}", comm):
@@ -70,9 +71,11 @@ def running_programs(root: str = "") -> Iterator[NodeProgram]:
 
 
 def _is_meant(folder: str, comm: str) -> bool:
-    """Whether a process runs the command that counts, where its program has several."""
-    words = (text(f"{folder}/cmdline") or "").split("\0") if comm in _COMMANDS else []
-    return comm not in _COMMANDS or words[1:2] == [_COMMANDS[comm]]
+    """Whether a process has not ended, and runs the command that counts where its program has several."""
+    line = text(f"{folder}/cmdline")
+    if line == "":
+        return False
+    return comm not in _COMMANDS or (line or "").split("\0")[1:2] == [_COMMANDS[comm]]
 
 
 def kubelet_trees(tops: list[str]) -> tuple[str, ...]:
