@@ -313,7 +313,7 @@ def test_a_plan_of_a_live_kubelet(tmp_path: Path) -> None:
     assert f"kubelet pods: from http://127.0.0.1:{number}/pods" in planned.stderr
     assert why.returncode == 0, why.stderr
     assert f"from the command line and {config}" in doctor.stdout
-    assert "its pods are in /here/kubepods" in doctor.stdout
+    assert "/here/kubepods" in doctor.stdout, "another kubelet may be on the machine"
     assert os.path.basename(sys.executable) not in doctor.stdout
     assert change.returncode == 0, change.stderr
     sides = json.loads(change.stdout)
