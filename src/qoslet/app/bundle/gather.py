@@ -21,7 +21,14 @@ from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
 from qoslet.core.cgroup import tree_owner as tree_owners
-from qoslet.core.cgroup.names import DriverName, concrete, given_root, is_at_or_below, names_root
+from qoslet.core.cgroup.names import (
+    UNIT_ENDINGS,
+    DriverName,
+    concrete,
+    given_root,
+    is_at_or_below,
+    names_root,
+)
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
@@ -36,8 +43,6 @@ if TYPE_CHECKING:
     from qoslet.core.node.flags import Flags
     from qoslet.core.node.machine import Machine
     from qoslet.core.resources.cgroup_tree import Plan
-
-UNIT_ENDINGS = (".slice", ".scope", ".service")
 
 
 class BundleOptions(Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from qoslet.core.bundle.rows import CgroupRow, UnitRow
-from qoslet.core.cgroup.names import DEFAULT_POINT, is_at_or_below
+from qoslet.core.cgroup.names import DEFAULT_POINT, UNIT_ENDINGS, is_at_or_below
 
 _USUAL = frozenset(
     (
@@ -25,7 +25,6 @@ _USUAL = frozenset(
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 _ID = re.compile(r"[0-9a-f]{64}")
 _SCOPE = re.compile(r"(cri-containerd|crio-conmon|crio|docker|libpod-conmon|libpod|runc)-(.+)")
-_ENDINGS = (".slice", ".scope", ".service", ".mount", ".socket", ".swap")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage", "storage", "pods", "pid")
 _KEPT: Mapping[str, tuple[str, ...]] = {
     "namespace": ("default", "kube-system"),
@@ -94,7 +93,7 @@ class Pseudonyms:
         scope = _SCOPE.fullmatch(name.removesuffix(".scope")) if name.endswith(".scope") else None
         if scope is not None:
             return f"{scope[1]}-{self('container ID', scope[2])}.scope"
-        for ending in _ENDINGS:
+        for ending in UNIT_ENDINGS:
             if name.endswith(ending) and name != ending:
                 stem = name.removesuffix(ending)
                 if ending == ".slice":

@@ -18,6 +18,8 @@ POD_PREFIX = "pod"
 QOS_DIRECTORY = {"Guaranteed": "", "Burstable": "burstable", "BestEffort": "besteffort"}
 SLICE = ".slice"
 SCOPE = ".scope"
+UNIT_ENDINGS = (SLICE, SCOPE, ".service", ".socket", ".mount", ".swap")
+"""How the names of units end that have a cgroup. Source: systemd.resource-control(5)."""
 DEFAULT_ROOT = "/qoslet"
 """The default of ``--cgroup-root``."""
 DEFAULT_POINT = "/sys/fs/cgroup"

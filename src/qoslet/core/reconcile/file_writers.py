@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from qoslet.core.cgroup.interface_files import MEMORY_QOS, PROTECTION, UNPLANNED, property_of
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import UNIT_ENDINGS, is_at_or_below
 
 Level = Literal[
     "kubepods",
@@ -178,7 +178,6 @@ _OOM_GROUP = (
 )
 """Of scopes with Delegate=, which containers are: their OOMPolicy is continue. Source: systemd core/scope.c,
 core/cgroup.c unit_add_family_to_cgroup_realize_queue; seen with 257."""
-_UNITS = (".slice", ".service", ".scope", ".socket", ".mount", ".swap")
 
 
 def writer_of(level: Level, file: str, minor: int = NEWEST) -> FileWriter | None:
@@ -195,7 +194,7 @@ def level_of(path: str, root: str) -> Level:
     """The level of a cgroup, by its name below ``root/kubepods``; outside of ``root`` a unit of
     systemd, else a cgroup that the kubelet was told to enforce reservations on."""
     if not is_at_or_below(path, root):
-        return "unit" if path.endswith(_UNITS) else "reserved"
+        return "unit" if path.endswith(UNIT_ENDINGS) else "reserved"
     parts = [part for part in path.removeprefix(root).split("/") if part]
     last = parts[-1] if parts else ""
     if last.endswith(".slice"):
@@ -226,4 +225,6 @@ def resets_at(path: str, file: str, root: str, owned: bool) -> str:
     if owned:
         return "only a qoslet run or apply that still plans it resets it"
     level: Level = "controllers" if file == "cgroup.subtree_control" else level_of(path, root)
-    return resets(writer_of(level, file), file, unit=path.endswith(_UNITS) and level != "unit")
+    return resets(
+        writer_of(level, file), file, unit=path.endswith(UNIT_ENDINGS) and level != "unit"
+    )

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 
+from qoslet.core.cgroup.names import SCOPE
 from qoslet.core.cgroup.unit_properties import OOM_POLICY_SINCE, creation
 from qoslet.core.cgroup.unit_properties import words as property_words
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.kill import kill
 from qoslet.host.linux.openat import parent
 from qoslet.host.systemd.scope_holders import ScopeHolders
-from qoslet.host.systemd.unit_driver import SCOPE, Given, UnitDriver, is_unit, unit_of
+from qoslet.host.systemd.unit_driver import Given, UnitDriver, is_unit, unit_of
 from qoslet.host.systemd.units import Units
 
 

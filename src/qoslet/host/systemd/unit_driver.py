@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from qoslet.core.cgroup import names
 from qoslet.core.cgroup.interface_files import controller
-from qoslet.core.cgroup.names import is_at_or_below
+from qoslet.core.cgroup.names import SCOPE, is_at_or_below
 from qoslet.core.cgroup.tree_owner import unit_advice
 from qoslet.core.cgroup.unit_properties import Signed, alone, creation
 from qoslet.core.reconcile.journal import Created, Entry
@@ -36,7 +36,6 @@ AT_ONCE = 100
 GONE_SECONDS = 5.0
 """How long systemd may take to remove the group of a scope that has ended."""
 
-SCOPE = ".scope"
 _OOM_GROUP = "memory.oom.group"
 Given = Sequence[Signed]
 

@@ -17,6 +17,7 @@ from qoslet.core.cgroup.names import (
     MONITORS,
     SCOPE,
     SLICE,
+    UNIT_ENDINGS,
     DriverName,
     concrete,
     from_systemd,
@@ -31,8 +32,6 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 CONMON = "crio-conmon-"
 """Scopes of CRI-O's monitors stand beside the containers."""
-_UNITS = (SLICE, SCOPE, ".service")
-"""How the names of units end that have cgroups of processes or of other units."""
 _INIT = "runc:["
 """How runc names a process until it executes that of the container. Source: runc libcontainer/nsenter
 nsexec.c."""
@@ -134,7 +133,7 @@ def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
 def _unit(context: AuditContext, path: str) -> str | None:
     """The unit that has a cgroup's name, where systemd may have one."""
     leaf = path.rpartition("/")[2]
-    return leaf if context.node.driver == "systemd" and leaf.endswith(_UNITS) else None
+    return leaf if context.node.driver == "systemd" and leaf.endswith(UNIT_ENDINGS) else None
 
 
 def _surplus(context: AuditContext, planned: Mapping[str, Cgroup]) -> list[str]:
