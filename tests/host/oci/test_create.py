@@ -22,6 +22,7 @@ from qoslet.host.oci.create import (
     delete_container,
     wait_for_create,
 )
+from qoslet.host.oci.writable_layer import no_layer
 
 SLOW = """#!/bin/sh
 echo $$ > {folder}/began
@@ -151,17 +152,12 @@ def deleted(place: ContainerFiles) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_a_file_system_without_room_for_layers_is_named(
-    place: ContainerFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_room_for_layers_is_named() -> None:
     """The kernel says "Invalid argument" of the mount point, which is elsewhere."""
-
-    def refused(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
-        raise OSError(errno.EINVAL, "cannot mount overlay: Invalid argument", target)
-
-    monkeypatch.setattr(create, "mount", refused)
-    os.makedirs(place.bundle)
-    with pytest.raises(CannotDo) as said:
-        create._layer(place, str(tmp_path))
-    assert said.value.where == place.engine.storage
-    assert "--storage" in (said.value.hint or "")
+    refused = OSError(errno.EINVAL, "cannot mount overlay: Invalid argument", "/run/q/rootfs")
+    said = no_layer(refused, "/var/lib/q")
+    assert isinstance(said, CannotDo)
+    assert said.where == "/var/lib/q"
+    assert "--storage" in (said.hint or "")
+    full = OSError(errno.ENOSPC, "No space left on device", "/run/q/rootfs")
+    assert no_layer(full, "/var/lib/q") is full

@@ -9,7 +9,6 @@ a keeper that was killed meanwhile leaves nothing half made to its successor.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
@@ -43,6 +42,7 @@ from qoslet.host.linux.mount_syscalls import BIND, mount
 from qoslet.host.linux.procfs import text
 from qoslet.host.oci.bundle_folder import ContainerFiles
 from qoslet.host.oci.seccomp_profiles import load_filter
+from qoslet.host.oci.writable_layer import add_writable_layer
 
 NOT_BEGUN = 125
 """Exit code of a child that did not get as far as the runtime, for want of something on this machine."""
@@ -241,7 +241,7 @@ def _prepare(making: CreateRequest) -> None:
         raise CreateRefused(f"runAsNonRoot is set and {asked.image} would run as root")
     for output in making.outputs:
         os.fchown(output, user.uid, user.gid)
-    _layer(place, tree)
+    add_writable_layer(place, tree)
     found = PreparedContainer(
         execution,
         user,
@@ -319,35 +319,6 @@ def _image(place: ContainerFiles, name: str) -> tuple[str, Execution]:
             return path, Execution()
     image = find(engine.images, reference(name), architecture_of(os.uname().machine))
     return Store(engine.storage).unpacked(image), image.execution
-
-
-def _layer(place: ContainerFiles, tree: str) -> None:
-    """A file tree that the container may change, over one that it may not. Raises OSError, ``CannotDo``
-    where the file system of what is written takes no such layer."""
-    upper, work = f"{place.written}/upper", f"{place.written}/work"
-    os.makedirs(upper, 0o755, exist_ok=True)
-    os.makedirs(work, 0o700, exist_ok=True)
-    found = os.stat(tree)
-    os.chown(upper, found.st_uid, found.st_gid)
-    os.chmod(upper, found.st_mode & 0o7777)
-    os.mkdir(place.rootfs, 0o755)
-    options = f"lowerdir={_escaped(tree)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
-    try:
-        mount("overlay", place.rootfs, "overlay", 0, options)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        raise CannotDo(
-            f"{error.strerror}: the file system there takes no layer for what containers write"
-            " (overlayfs, NFS and FUSE take none)",
-            where=place.engine.storage,
-            hint="--storage DIR on another one, or mount one there",
-        ) from error
-
-
-def _escaped(path: str) -> str:
-    """A path as an option of overlayfs."""
-    return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
 
 
 def _bound(place: ContainerFiles, number: int, one: VolumeMount) -> VolumeMount:
