@@ -73,7 +73,7 @@ READING_SECONDS = 600.0
 class FoundNode(Struct, frozen=True):
     """A kubelet's node. ``documents`` are node documents with the place of each, to be read like
     those of ``--node``, the later ones over the former; ``pods`` is a PodList as JSON with its place,
-    None where the kubelet gives none. ``notes`` say what was seen, what lacks and what helps."""
+    None where the kubelet gives none. ``notes`` say what was seen, what is missing and what helps."""
 
     pid: int
     name: str | None

@@ -34,7 +34,7 @@ environment, arguments, annotations or secrets, and only its owner can read it.
 
 With --cluster the agents of all nodes make bundles, which are put into a directory.
 
-exit code: 0 done, what lacks is listed; 1 some nodes lack; 2 bad input, 3 not possible here
+exit code: 0 done, what is missing is listed; 1 some nodes are missing; 2 bad input, 3 not possible here
 """
 
 

@@ -49,7 +49,8 @@ class AuditContext(Struct, frozen=True):
         return self.node.profile.runtime.is_own
 
     def on_its_way(self, pod: Pod | None) -> str:
-        """What happens to a pod, so that cgroups, controllers and processes of it may lack; empty where nothing does."""
+        """What happens to a pod, so that cgroups, controllers and processes of it may be missing;
+        empty where nothing does."""
         if pod is not None and pod.phase == "Pending":
             return "the pod is being started"
         # qoslet ends pods whose manifests go, whatever those say

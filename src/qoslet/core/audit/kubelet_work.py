@@ -43,7 +43,7 @@ _QOS = ("kubepods", "burstable", "besteffort")
 def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     """The report; cgroups of pods that the runtime still has are pending, and so are the values of
     QoS cgroups that count those pods until they are gone, that counted one which has changed, or that
-    a new kubelet has not updated. So is what lacks of a pod without a sandbox, which its kubelet
+    a new kubelet has not updated. So is what is missing of a pod without a sandbox, which its kubelet
     starts again, what a new kubelet has not made or may not have read yet, and whatever follows from pods
     that could not be read."""
     rows = (_with_age(one, work.older) for one in report.findings)

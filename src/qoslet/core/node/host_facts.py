@@ -92,7 +92,7 @@ class Lookup:
 
     @property
     def described(self) -> bool:
-        """Whether what lacks is assumed, not probed; decided where something lacks."""
+        """Whether what is not told is assumed, not probed; decided where something is not."""
         if self._described is None:
             named = bool(self.api) or isinstance(self._registered, str)
             elsewhere = self._look == "never" or (named and self._elsewhere())

@@ -1,4 +1,4 @@
-"""Pods that are being deleted: what lacks of them is on its way, what is off in them is not."""
+"""Pods that are being deleted: what is missing of them is on its way, what is off in them is not."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from qoslet.core.node.running_kubelet.pods_reading import PodSourceName
 
 class Seen(Struct, frozen=True):
     """What a reader was told. ``stamp``, monotonic seconds, differs with each answer; ``complete``:
-    every pod of the node is in it; ``tells_removals``: a pod that lacks was said to be gone.
-    ``running``: UIDs of pods that are known to run; ``note``: what lacks; ``is_usual``: it will not
-    lack for long; ``is_live``: a change would have been told, so it holds until now."""
+    every pod of the node is in it; ``tells_removals``: a missing pod was said to be gone.
+    ``running``: UIDs of pods that are known to run; ``note``: what is missing; ``is_usual``: it will not
+    be for long; ``is_live``: a change would have been told, so it holds until now."""
 
     pods: bytes
     place: str

@@ -24,7 +24,7 @@ def controller_findings(
     context: AuditContext, planned: Mapping[str, Cgroup]
 ) -> Iterator[tuple[Finding, frozenset[str]]]:
     """Each cgroup that does not pass on what those below it need, with the controllers that they
-    then lack; the topmost of a path only."""
+    then miss; the topmost of a path only."""
     if context.node.hierarchy == "v1":
         return
     needs = _needs(context, planned)

@@ -1,4 +1,4 @@
-"""The fields of qoslet's own Node document: what each takes, means, and is where it lacks."""
+"""The fields of qoslet's own Node document: what each takes, means, and is where it is absent."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class PodsReading(Struct, frozen=True):
     """What a source said last. ``version`` differs whenever ``pods`` does, a PodList as JSON (or the
     text of a file); ``place`` names it in messages. ``complete``: every pod of the node is in it;
     nothing follows from the absence of a pod in one that is not. ``reason``: why not the source
-    before this one, and what lacks; empty where nothing does; ``is_settling``: that is usual, as
+    before this one, and what is missing; empty where nothing is; ``is_settling``: that is usual, as
     while a pod is removed, and soon over. ``running`` are UIDs of pods that the
     container runtime has, where it was asked; ``at`` is monotonic seconds; ``requests`` counts what
     was sent to an API server for pods so far, whatever came of it."""

@@ -16,7 +16,7 @@ _UNREQUESTED = ("pid", "pods")
 
 
 def check(form: str) -> None:
-    """Raise CannotDo where pyarrow lacks."""
+    """Raise CannotDo where pyarrow is missing."""
     try:
         import_module("pyarrow")
     except ImportError:
@@ -74,7 +74,7 @@ def _empty_type(name: str, found: list[Any]) -> str | None:
 
 
 def table(fleet: Fleet, form: str) -> bytes:
-    """The file. Raises CannotDo where pyarrow lacks."""
+    """The file. Raises CannotDo where pyarrow is missing."""
     check(form)
     arrow = import_module("pyarrow")
     made = arrow.table(
