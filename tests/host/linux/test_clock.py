@@ -27,6 +27,17 @@ def test_signals_are_counted(number: int) -> None:
         assert not signals.reload()
 
 
+def test_signals_that_a_parent_held_back_are_heard() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert signals.requested() == 1
+        assert signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def test_one_terminal_that_goes_asks_once() -> None:
     with Signals(hangs_up=True) as signals:
         for _ in range(3):

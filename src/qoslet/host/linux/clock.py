@@ -43,6 +43,7 @@ class Signals:
         self._reload = False
         self._hangs_up = hangs_up
         self._before: list[tuple[int, object]] = []
+        self._blocked: set[int] = set()
         self._woken = -1
         self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -54,10 +55,13 @@ class Signals:
             self._before.append((number, signal.signal(number, self._note)))
         # a handler of Python's runs once the call has returned that a signal came just too early to interrupt
         self._woken = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        # whoever started it may have held them back, also from the keeper that it starts
+        self._blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(self._woken)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
         for number, handler in self._before:
             signal.signal(number, handler)  # type: ignore[arg-type]
         os.close(self.reader)
