@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FILE = Path("/var/tmp/zoo-swap")
@@ -54,6 +55,12 @@ def _zram(amount: int) -> Path:
 
 
 def _reset() -> None:
+    # udev opens the device for a moment once it is no swap any more
+    for pause in (0.1, 0.5, 2.0, 5.0):
+        with suppress(OSError):
+            Path("/sys/block/zram0/reset").write_text("1")
+            return
+        time.sleep(pause)
     Path("/sys/block/zram0/reset").write_text("1")
 
 
