@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.app.audit.machine import look, machine_source
 from qoslet.app.inputs import read
-from qoslet.app.own_tree import choose_source, keeps_pods, own_containers
+from qoslet.app.own_tree import choose_tree, keeps_pods, own_containers
 from qoslet.core.explain.live_value import LiveValue
 from qoslet.errors import CannotDo
 from qoslet.render.text.streams import note
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def live_inputs(args: argparse.Namespace) -> Inputs:
     """The pods and the node of ``--live``: those of the kubelet or agent that runs here, or documents
     where pods are given and none runs, or where qoslet itself keeps the tree. Raises QosletError."""
-    choose_source(args)
+    choose_tree(args)
     if args.filename and args.cgroup_root and keeps_pods(args.cgroup_root):
         args.live = False
         args.runtime = args.runtime or "process"

@@ -40,6 +40,19 @@ def choose_source(args: argparse.Namespace) -> None:
     args.live = args.live or args.agent is not None or not (args.filename or kept)
 
 
+def choose_tree(args: argparse.Namespace) -> None:
+    """``choose_source`` for what reads cgroups. Raises CannotDo where the kubelet that is asked for has others than
+    are mounted here."""
+    from qoslet.host.kubelet.processes import kubelet_processes, shares_cgroups
+
+    choose_source(args)
+    pid = getattr(args, "kubelet_pid", None)
+    named = [] if pid is None else kubelet_processes(named=pid)[0]
+    if any(one.pid == pid and shares_cgroups(one) is False for one in named):
+        message = f"the kubelet (process {pid}) has other cgroups than are mounted here"
+        raise CannotDo(message, hint="run qoslet in its container; plan and diff need no cgroups")
+
+
 def _kept(root: str) -> dict[tuple[str, str], tuple[str, bool]]:
     try:
         folder = state_folder(root, KEEPER)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.app.audit.machine import Audited, audit_machine, audit_source
 from qoslet.app.inputs import scheduled
-from qoslet.app.own_tree import choose_source, without_ended
+from qoslet.app.own_tree import choose_tree, without_ended
 from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.running_kubelet.work import KubeletWork
@@ -39,7 +39,7 @@ class NodeAudit:
         if self.bundle is not None:
             self._inputs = read(args, args.filename, again=again)
             return
-        choose_source(args)
+        choose_tree(args)
         try:
             inputs = read(args, args.filename, again=again)
         except CannotDo as error:

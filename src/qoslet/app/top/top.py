@@ -53,10 +53,10 @@ class NodeTop:
     def _machine(self) -> Plan:
         """The plan of this machine's pods. Raises QosletError."""
         from qoslet.app.inputs import read
-        from qoslet.app.own_tree import choose_source, own_containers
+        from qoslet.app.own_tree import choose_tree, own_containers
 
         args = self._args
-        choose_source(args)
+        choose_tree(args)
         plan = self._plan_of(read(args, args.filename))
         if not args.live:
             self._bare = plan
