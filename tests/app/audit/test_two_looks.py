@@ -14,7 +14,7 @@ from qoslet.app.inputs import Inputs
 from qoslet.core.audit.live import LiveTree, ReadRequest, Units
 from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.versions.runtime import runtime_of
-from tests.core.audit.trees import added, plan_of, tree_of, written
+from tests.core.audit.trees import added, plan_of, tree_of, without, written
 
 ENDED = "/kubepods/burstable/pod0000dead-1111-2222-3333-444444444444"
 
@@ -70,3 +70,27 @@ def test_a_runtime_that_does_not_answer_again_is_the_one_that_it_was(
     before = Inputs((), node, (), work=KubeletWork(ready=frozenset(["a"])))
     found = with_known_runtime(Inputs((), other, (), work=KubeletWork(ready=ready)), before)
     assert found.node == (node if is_kept else other)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_findings_come_in_an_order_of_their_own(tmp_path: Path, backwards: bool) -> None:
+    # a kubelet names its pods in another order each time
+    plan = plan_of(str(tmp_path), "v2", "cgroupfs", "1.36")
+    pods = [one.path or "" for one in plan.cgroups if one.level == "pod"]
+    tree = without(tree_of(plan), pods[1])
+    for path in (pods[0], pods[2], "/kubepods"):
+        for file in ("memory.swap.high", "cpu.weight"):
+            tree = written(tree, path, file, "4096")
+    if backwards:
+        turn = {one.pod.uid: -at for at, one in enumerate(plan.pods)}
+        rows = sorted(plan.cgroups, key=lambda one: turn[one.pod.uid] if one.pod else -len(turn))
+        plan = replace(plan, cgroups=tuple(rows))
+    found = audit_source(plan, Looks(tree, tree), {}, lambda: plan, pause=lambda seconds: None)
+    told = [(one.severity, one.path, one.file) for one in found.report.findings]
+    changed = [
+        ("warning", path, file)
+        for path in ("/kubepods", *sorted((pods[0], pods[2])))
+        for file in ("cpu.weight", "memory.swap.high")
+        if (path, file) != ("/kubepods", "memory.swap.high")
+    ]
+    assert told == [("error", pods[1], None), *changed]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from qoslet.core.audit.audit import settled
-from qoslet.core.audit.finding import AuditReport
+from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.resizing import with_allocated, without_releases, without_resizes
 from qoslet.core.node.running_kubelet.work import KubeletWork
+from qoslet.core.problem import Severity
 from qoslet.core.resources.cgroup_tree import Plan
+
+_ORDER: Sequence[Severity] = ("error", "warning", "info")
 
 
 def judged(
@@ -26,7 +29,8 @@ def judged(
     """What stands of two looks, the second with ``plan``; the same report twice is one look.
     ``allocated`` plans with what statuses say is allocated, ``work`` tells what the kubelet is about
     to do, ``releases`` plans with those that the kubelet may be, by their names, ``look`` looks once more with
-    another plan: each is asked only while something counts. Raises what they raise."""
+    another plan: each is asked only while something counts. The findings are in the order of ``_place``.
+    Raises what they raise."""
     report = second if first is second else settled(first, second)
     if allocated is not None and _counts(report):
         other = allocated()
@@ -40,7 +44,13 @@ def judged(
         if has_ended(first, second):
             known = replace(known, has_changed=True)
         report = without_kubelet_work(report, known)
-    return report
+    return replace(report, findings=tuple(sorted(report.findings, key=_place)))
+
+
+def _place(one: Finding) -> tuple[int, list[str], str]:
+    """Where a finding comes: those that count most first, each cgroup before those below it. A kubelet names its
+    pods in another order each time."""
+    return _ORDER.index(one.severity), one.path.split("/"), one.file or ""
 
 
 def has_ended(first: AuditReport, second: AuditReport) -> bool:
