@@ -16,7 +16,12 @@ from qoslet.core.resources.cgroup_tree import Plan
 def without_resizes(report: AuditReport, plan: Plan, allocated: Plan) -> AuditReport:
     """The report; values that are as allocated, where the spec asks for others, are pending."""
     told = "as allocated, a resize of the pod is on its way"
-    return _changed(report, plan, allocated, lambda one: pending(one, f"{one.message}: {told}"))
+
+    def on_its_way(one: Finding) -> Finding:
+        # not what an earlier resize may have left
+        return pending(one, f"{one.message.partition(': ')[0]}: {told}")
+
+    return _changed(report, plan, allocated, on_its_way)
 
 
 def with_allocated(
