@@ -117,6 +117,12 @@ def test_the_documents_are_as_their_schemas_say(client: Client) -> None:
     assert len(document["timelines"][0]["memoryBytes"]) == 4
 
 
+@pytest.mark.parametrize("path", ["/", "/pods/shop/cart-1"])
+def test_a_finding_names_its_pod_and_leads_to_it(client: Client, path: str) -> None:
+    (row,) = re.findall(r'<li class="warning">.*?</li>', client.text(path))
+    assert '<a href="/pods/shop/cart-1">shop/cart-1</a>' in row
+
+
 def test_page_and_documents_show_one_snapshot(client: Client, demo: Demo) -> None:
     from qoslet.render.pages.numbers import memory
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.core.problem import plural
 from qoslet.render.pages.draft import Draft, escaped
+from qoslet.render.pages.links import pod_link
 
 if TYPE_CHECKING:
     from qoslet.core.audit.finding import AuditReport, Finding
@@ -52,7 +53,7 @@ def _draw_list(draft: Draft, found: Sequence[Finding]) -> None:
         place = f"{one.path}/{one.file}" if one.file else one.path
         draft.add(
             f'<li class="{one.severity}"><strong>{one.severity}: {one.verdict}</strong> '
-            f'<span title="{escaped(MEANINGS[one.verdict])}">{escaped(one.message)}</span>'
+            f'{_whose(one)}<span title="{escaped(MEANINGS[one.verdict])}">{escaped(one.message)}</span>'
             f"<br><code>{escaped(place)}</code>"
         )
         if one.file is not None and (one.expected is not None or one.found is not None):
@@ -66,3 +67,12 @@ def _draw_list(draft: Draft, found: Sequence[Finding]) -> None:
             draft.add(f"<br><code>{escaped(one.fix)}</code>")
         draft.add("</li>")
     draft.add("</ul>")
+
+
+def _whose(one: Finding) -> str:
+    """The pod and the container of a finding, the pod as a link; empty where it is about neither."""
+    if one.pod is None:
+        return ""
+    name = "/".join(one.pod)
+    container = f"/{escaped(one.container)}" if one.container else ""
+    return f'<a href="{escaped(pod_link(name))}">{escaped(name)}</a>{container}: '
