@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 Severity = Literal["error", "warning", "info"]
+GRAVEST_FIRST: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 
 class ProblemCode(Enum):

@@ -57,8 +57,11 @@ def test_a_value_as_allocated_is_on_its_way_where_another_is_asked_for(
 def test_a_resize_on_its_way_is_told_without_what_an_earlier_one_may_have_left() -> None:
     asked = planned("2")
     row = replace(finding(asked, "1024"), message="cpu.shares is 1024: left by an in-place resize")
-    (left,) = without_resizes(AuditReport(1, 1, (row,), ()), asked, planned("1")).findings
-    assert left.message == "cpu.shares is 1024: as allocated, a resize of the pod is on its way"
+    for expected, told in (("2048", "planned 2048"), (None, "not planned")):
+        report = AuditReport(1, 1, (replace(row, expected=expected),), ())
+        (left,) = without_resizes(report, asked, planned("1")).findings
+        way = "as allocated, a resize of the pod is on its way"
+        assert left.message == f"cpu.shares is 1024, {told}: {way}"
 
 
 def test_a_kubelet_that_did_not_tell_its_release_may_be_an_older_one(tmp_path: Path) -> None:

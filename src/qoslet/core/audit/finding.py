@@ -127,6 +127,11 @@ class AuditReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+def unlike(file: str | None, found: str | None, planned: str | None) -> str:
+    """That a file has another value than the plan, None: the plan has none."""
+    return f"{file} is {found}, {'not planned' if planned is None else f'planned {planned}'}"
+
+
 def pending(finding: Finding, message: str) -> Finding:
     """The finding as a change on its way, for which nothing is to be done."""
     return replace(finding, verdict="pending", severity="info", message=message, hint="", fix=None)

@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from qoslet.core.audit.finding import AuditReport, Finding, pending
+from qoslet.core.audit.finding import AuditReport, Finding, pending, unlike
 from qoslet.core.cgroup.interface_files import released
 from qoslet.core.resources.cgroup_tree import Plan
 
@@ -18,8 +18,7 @@ def without_resizes(report: AuditReport, plan: Plan, allocated: Plan) -> AuditRe
     told = "as allocated, a resize of the pod is on its way"
 
     def on_its_way(one: Finding) -> Finding:
-        # not what an earlier resize may have left
-        return pending(one, f"{one.message.partition(': ')[0]}: {told}")
+        return pending(one, f"{unlike(one.file, one.found, one.expected)}: {told}")
 
     return _changed(report, plan, allocated, on_its_way)
 

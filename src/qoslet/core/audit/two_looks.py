@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -11,10 +11,8 @@ from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.resizing import with_allocated, without_releases, without_resizes
 from qoslet.core.node.running_kubelet.work import KubeletWork
-from qoslet.core.problem import Severity
+from qoslet.core.problem import GRAVEST_FIRST
 from qoslet.core.resources.cgroup_tree import Plan
-
-_ORDER: Sequence[Severity] = ("error", "warning", "info")
 
 
 def judged(
@@ -50,7 +48,7 @@ def judged(
 def _place(one: Finding) -> tuple[int, list[str], str]:
     """Where a finding comes: those that count most first, each cgroup before those below it. A kubelet names its
     pods in another order each time."""
-    return _ORDER.index(one.severity), one.path.split("/"), one.file or ""
+    return GRAVEST_FIRST.index(one.severity), one.path.split("/"), one.file or ""
 
 
 def has_ended(first: AuditReport, second: AuditReport) -> bool:

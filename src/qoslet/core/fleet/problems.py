@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from qoslet.core.problem import Problem, Severity
+from qoslet.core.problem import GRAVEST_FIRST, Problem, Severity
 
 ROWS_KEPT = 5000
 """Different rows that are kept; more are counted."""
-_ORDER = ("error", "warning", "info")
 
 
 class FleetProblem(Struct, gc=False):
@@ -56,4 +55,6 @@ class ProblemTable:
 
     def rows(self) -> list[FleetProblem]:
         """The gravest first."""
-        return sorted(self._rows.values(), key=lambda one: _ORDER.index(one.problem.severity))
+        return sorted(
+            self._rows.values(), key=lambda one: GRAVEST_FIRST.index(one.problem.severity)
+        )

@@ -21,7 +21,7 @@ from qoslet.core.lint.rule import (
 )
 from qoslet.core.node.node import Node
 from qoslet.core.plan.effective_memory import standings
-from qoslet.core.problem import Severity
+from qoslet.core.problem import GRAVEST_FIRST, Severity
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.core.resources.node_policy import node_policy
 
@@ -64,7 +64,7 @@ class LintReport(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """The report in one short line."""
-        numbers = ", ".join(f"{one}={self.count(one)}" for one in ("error", "warning", "info"))
+        numbers = ", ".join(f"{one}={self.count(one)}" for one in GRAVEST_FIRST)
         return f"LintReport({numbers})"
 
 

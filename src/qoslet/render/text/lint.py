@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.lint.rule import rules
-from qoslet.core.problem import plural
+from qoslet.core.problem import GRAVEST_FIRST, plural
 from qoslet.render.terminal import Terminal, pad, printable, wrap
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from qoslet.core.lint.rule import LintRule
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
-_ORDER = ("error", "warning", "info")
 
 
 def draw(report: LintReport, terminal: Terminal, verbose: bool) -> list[str]:
@@ -27,7 +26,7 @@ def draw(report: LintReport, terminal: Terminal, verbose: bool) -> list[str]:
     drawn: list[str] = []
     for place, found in places.items():
         drawn.append(terminal.paint(printable(place), "bold"))
-        for one in sorted(found, key=lambda each: _ORDER.index(each.severity)):
+        for one in sorted(found, key=lambda each: GRAVEST_FIRST.index(each.severity)):
             drawn += _finding(one, terminal, verbose)
         drawn.append("")
     return [*drawn, _summary(report)]
@@ -49,7 +48,7 @@ def _finding(one: LintFinding, terminal: Terminal, verbose: bool) -> Iterator[st
 
 
 def _summary(report: LintReport) -> str:
-    counts = [(report.count(one), one) for one in ("error", "warning", "info")]
+    counts = [(report.count(one), one) for one in GRAVEST_FIRST]
     words = {"error": "error", "warning": "warning", "info": "note"}
     named = [plural(count, words[one]) for count, one in counts if count]
     suppressed = sum(one.suppressed is not None for one in report.findings)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
-from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
+from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict, unlike
 from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.repair import UNKNOWN_SYSTEMD
 from qoslet.core.audit.verdicts.alike import AlikeValues, alike_files
@@ -103,7 +103,7 @@ class Values:
         if told is None and not off:
             told = doubled_by_kernel(cgroup, setting, live, self._context.node, period)
         if told is not None:
-            message = f"{file} is {found}, planned {setting.applied}: {told}"
+            message = f"{unlike(file, found, setting.applied)}: {told}"
             note = self._about("stale", cgroup, setting, live, found, text, message)
             yield replace(note, severity="info")
             return
@@ -111,7 +111,7 @@ class Values:
         tells = known and not _has_other_period(setting, live, found, period)
         if verdict == "stale" and tells and not off:
             # whatever leaves a value leaves it in the property, too
-            verdict, message = "drift", f"{file} is {found}, planned {setting.applied}"
+            verdict, message = "drift", unlike(file, found, setting.applied)
         finding = self._about(verdict, cgroup, setting, live, found, text, message)
         is_earlier = self._is_of_earlier(cgroup, setting, verdict)
         is_told = verdict == "drift" and (not known or self._says(file, text, found, period))
@@ -143,7 +143,7 @@ class Values:
         self, cgroup: Cgroup, setting: Setting, found: str, period: int
     ) -> tuple[Verdict, str]:
         """Why a planned value differs."""
-        file, plain = setting.file, f"{setting.file} is {found}, planned {setting.applied}"
+        file, plain = setting.file, unlike(setting.file, found, setting.applied)
         if self._is_rounded(setting, found, period):
             return "rounding", f"{plain}: the same value, rounded otherwise"
         earlier = self._earlier.left_by(cgroup, setting.file)

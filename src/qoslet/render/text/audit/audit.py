@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qoslet.core.audit.finding import MEANINGS
-from qoslet.core.problem import plural
+from qoslet.core.problem import GRAVEST_FIRST, plural
 from qoslet.render.terminal import printable, wrap
 from qoslet.render.text.audit.labels import pod_label
 
@@ -20,7 +20,6 @@ _MARKS = {
     "warning": ("!", "!", "yellow"),
     "info": ("·", "-", "dim"),
 }
-_ORDER = ("error", "warning", "info")
 _NOUNS = {"error": "error", "warning": "warning", "info": "note"}
 _MOST_UNREAD = 5
 
@@ -28,7 +27,7 @@ _MOST_UNREAD = 5
 def draw(plan: Plan, report: AuditReport, terminal: Terminal, verbose: bool) -> list[str]:
     """The whole answer; ``verbose`` adds derivation, source, and who may have written."""
     drawn = [_decision(plan, report, terminal)]
-    for severity in _ORDER:
+    for severity in GRAVEST_FIRST:
         for verdict, meaning in MEANINGS.items():
             rows = [
                 one
@@ -50,7 +49,7 @@ def draw(plan: Plan, report: AuditReport, terminal: Terminal, verbose: bool) -> 
 def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> str:
     node = plan.node
     between = terminal.mark(" · ", ", ")
-    counts = {name: sum(one.severity == name for one in report.findings) for name in _ORDER}
+    counts = {name: sum(one.severity == name for one in report.findings) for name in GRAVEST_FIRST}
     said = [plural(count, _NOUNS[name]) for name, count in counts.items() if count]
     if report.compared == 0:
         word, color = "nothing could be compared", "red"
