@@ -12,7 +12,7 @@ from qoslet.core.reconcile.journal import GUESTS, JournalState, Released, record
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.kill import is_populated
 from qoslet.host.containers.log_files import LogLimits
-from qoslet.host.containers.log_place import remove_logs
+from qoslet.host.containers.log_place import link_again, remove_logs
 from qoslet.host.containers.pod_volumes import PodVolumes
 from qoslet.host.containers.process_namespaces import refuse_other_namespaces
 from qoslet.host.containers.records import PodRecord, records_below
@@ -26,6 +26,7 @@ from qoslet.host.state.folder import (
     POD_FOLDERS,
     folder_of,
     is_of_pods,
+    log_directory,
 )
 from qoslet.host.state.own_files import unlink
 
@@ -72,6 +73,8 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
         if name in keep:
             continue
         if name == LOGS:
+            # the state folder, and with it the link, may have been removed
+            link_again(folder, log_directory(os.environ, os.geteuid()))
             remove_logs(folder)
         else:
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)

@@ -214,6 +214,15 @@ def test_without_its_whole_state_a_tree_with_our_logs_is_known_as_ours(agent: Ag
     agent.tree.kill(agent.root)
 
 
+def test_release_removes_logs_whose_link_went_with_the_state(agent: Agent) -> None:
+    running(agent)
+    link = agent.folder / "logs"
+    logs = link.readlink()
+    link.unlink()
+    agent.release()
+    assert not logs.exists()
+
+
 def test_a_second_agent_is_not_sent_to_another_root(agent: Agent) -> None:
     for name in "ab":
         agent.write(name, pod(name, "exec sleep 1000"))
