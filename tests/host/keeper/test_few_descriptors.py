@@ -14,6 +14,7 @@ import pytest
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credentials
 from qoslet.host.containers.log_files import LogFile, LogLimits
+from qoslet.host.keeper import server
 from qoslet.host.keeper.container_process import ContainerProcess, fork
 
 ME = Credentials(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
@@ -57,3 +58,21 @@ def test_a_start_without_descriptors_closes_its_pipes_and_is_tried_again(
     assert caught.value.errno == errno.EMFILE
     assert _open() == before
     assert os.listdir(tmp_path) == ["0.log"]
+
+
+def test_what_a_real_time_agent_starts_is_not_real_time() -> None:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+            server._prepare_children()
+            code = int(os.sched_getscheduler(0) != os.SCHED_OTHER)
+        except PermissionError:
+            code = 77
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 77:
+        pytest.skip("may not be real-time")
+    assert code == 0

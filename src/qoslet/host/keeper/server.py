@@ -335,7 +335,11 @@ class _Wakes:
 
 def _prepare_children() -> None:
     """As many descriptors as may be had for this process, as few as usual for its children, who
-    get neither the lock nor the socket, however long they take to start."""
+    get neither the lock nor the socket, however long they take to start. None of them is real-time
+    because the agent is: shares and quotas do not bound that, and a v1 kernel with RT_GROUP_SCHED
+    lets it into no cgroup."""
+    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK in (os.SCHED_FIFO, os.SCHED_RR):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
