@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.agent.fixtures import Bench, Manifests, node
+import pytest
+
+from tests.agent.fixtures import Bench, Manifests, node, pod_of, spec_of
 
 
 def running() -> Bench:
@@ -106,3 +108,40 @@ def test_a_pod_that_may_not_begin_anew_ends_once_the_runtime_hears() -> None:
     assert bench.keeper.running == set()
     assert starts(bench) == 1
     assert bench.rows["a"].phase == "Failed"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_more_containers_are_begun_by_the_next_agent_though_they_never_restart(asked: bool) -> None:
+    """They have not run yet: they are not outside their cgroup."""
+    more = pod_of("a", None, "app", "more")
+    bench = Bench()
+    bench.put("a", restart="Never")
+    bench.turn()
+    bench.keeper.slow.add("a")
+    if asked:
+        bench.source.put(more, spec_of(more, restart="Never"))
+        bench.turn(0.1)
+        assert stops(bench) == 1
+    bench.source = Manifests(node("v1"))
+    bench.source.put(more, spec_of(more, restart="Never"))
+    bench.begin()
+    bench.turn(0.1)
+    bench.keeper.slow.clear()
+    bench.keeper.end("a")
+    rest(bench, 4)
+    assert starts(bench) == 2
+    assert set(bench.keeper.kept["a"].cgroups) == {"app", "more"}
+
+
+def test_other_containers_of_a_pod_that_is_ended_for_good_are_begun() -> None:
+    bench = moved("Never")
+    bench.keeper.deaf.clear()
+    bench.keeper.slow.add("a")
+    bench.turn(60.0)
+    bench.put("a", restart="Never", command="other")
+    bench.turn(0.1)
+    bench.keeper.slow.clear()
+    bench.keeper.end("a")
+    rest(bench, 4)
+    assert starts(bench) == 2
+    assert bench.keeper.kept["a"].spec.launches[0].argv == ("other",)

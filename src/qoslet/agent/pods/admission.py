@@ -216,10 +216,10 @@ class Admission:
             self._edited_while_away += [worker] if edited else []
             return
         worker.container_cgroups, worker.top_cgroups = places
-        if moved and never_restarts(desired_pod.spec) and worker.key == desired_pod.pod.key:
+        if not replaced and never_restarts(desired_pod.spec):
             self._end_as_failed(worker)
             return
-        self.restart(worker, "it runs outside its cgroup" if moved else replaced)
+        self.restart(worker, replaced or "it runs outside its cgroup")
 
     def _end_as_failed(self, worker: PodWorker) -> None:
         """Stop a pod that may neither stay where it is nor be restarted."""
@@ -233,10 +233,9 @@ class Admission:
         self, worker: PodWorker, runtime_pod: RuntimePod, desired_pod: DesiredPod, moved: bool
     ) -> None:
         """Adopt a kept pod that is desired and was asked to stop by an earlier agent."""
-        renamed = worker.key != desired_pod.pod.key
-        if renamed or not (moved and never_restarts(desired_pod.spec)):
-            why = _why_replaced(worker, desired_pod) if renamed else "it was already stopping"
-            self.restart(worker, why)
+        replaced = _why_replaced(worker, desired_pod)
+        if replaced or not (moved and never_restarts(desired_pod.spec)):
+            self.restart(worker, replaced or "it was already stopping")
         elif runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
             worker.failed = True
@@ -320,7 +319,7 @@ class Admission:
         match worker.phase:
             case WorkerPhase.TERMINATING | WorkerPhase.CLEANING_UP:
                 # a pod that failed for good stays so until its processes would differ
-                if before is None or renamed or not worker.failed:
+                if before is None or not worker.failed or _why_replaced(worker, desired_pod):
                     worker.restart_pending = True
             case WorkerPhase.TERMINATED:
                 if why := _why_replaced(worker, desired_pod):
