@@ -156,12 +156,17 @@ def test_a_resize_meets_a_fault_and_goes_on() -> None:
     assert (row.resize, row.reason) == ("Done", "")
 
 
-def test_it_waits_while_a_runtime_makes_a_container_with_the_values_before() -> None:
+@pytest.mark.parametrize("adopted", [False, True])
+def test_it_waits_while_a_runtime_makes_a_container_with_the_values_before(adopted: bool) -> None:
     """runc: cpu.cfs_quota_us of a container above the pod's new one is EINVAL, and the start failed."""
     bench = Bench()
     bench.put("a", "cpu=500m", "cpu=1")
     bench.keeper.starting.add("a")
     bench.turn()
+    if adopted:
+        bench.put("a", "cpu=250m", "cpu=500m")
+        bench.begin()
+        bench.source.again(bench.source.live.node)
     assert resized(bench, "cpu=250m", "cpu=500m") == []
     assert state(bench) == ("Proposed", "")
     bench.keeper.starting.clear()

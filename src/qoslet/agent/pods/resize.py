@@ -128,6 +128,7 @@ class PodResizer:
 
 
 def _is_being_made(worker: PodWorker) -> bool:
-    """Whether a runtime is making a container of the pod: with the values that it had, which the
-    kernel refuses below the new ones of the pod (``cpu.cfs_quota_us``)."""
-    return any(one.starting and one.pid is None for one in worker.container_states)
+    """Whether a runtime is making a container of the pod, or may be: with the values that it had,
+    which the kernel refuses below the new ones of the pod (``cpu.cfs_quota_us``)."""
+    unseen = worker.adopted and not worker.container_states
+    return unseen or any(one.starting and one.pid is None for one in worker.container_states)
