@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.live.memory.zoo.load import Load
@@ -131,6 +132,21 @@ PLAIN: Final = (
 TEN: Final = tuple(
     Load(f"stall-{number}", ("settle", 44, 3), "finishes", limit=48) for number in range(10)
 )
+CRASHES: Final = tuple(
+    Load(f"crash-{number}", ("burst", 60), "killed", limit=48, restarts=True)
+    for number in range(10)
+)
+"""Each stalls and is killed at its limit whenever it is begun again."""
+BOTH: Final = Load(
+    "both-containers",
+    ("settle", 44, 150),
+    "goes on",
+    limit=48,
+    containers=2,
+    sibling=("settle", 44, 150),
+)
+TOGETHER: Final = (BOTH, replace(BOTH, name="sidecar-and-container", first="sidecar"))
+"""Pods of which two containers stall at once."""
 FIFTY: Final = tuple(
     Load(f"minute-{number}", ("together", 22, 60), "finishes", limit=24, request=4)
     for number in range(50)

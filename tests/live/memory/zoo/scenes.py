@@ -21,7 +21,7 @@ from tests.live.memory.zoo.hogs import (
     WALKER,
 )
 from tests.live.memory.zoo.load import CROWDED_SECONDS, STALLED_SECONDS, Load, hog
-from tests.live.memory.zoo.loads import FIFTY, PLAIN, STALLS, TEN
+from tests.live.memory.zoo.loads import CRASHES, FIFTY, PLAIN, STALLS, TEN, TOGETHER
 from tests.live.memory.zoo.programs import BESIDE, COMPUTING, SLOW_DISK, SLOW_WRITES
 
 _BOUND_ELSEWHERE: Final = (
@@ -138,6 +138,9 @@ SCENES: Final = (
         guard="off",
     ),
     Scene("ten stalls", TEN, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=60),
+    # by then each has been begun three times, and waits for the fourth
+    Scene("ten crash loops", CRASHES, FORMS["1.22"], at_once=10, bound=CROWDED_SECONDS, seconds=70),
+    Scene("stalls in a pod", TOGETHER, FORMS["1.22"], at_once=2, seconds=40),
     Scene("fifty stalls", FIFTY, FORMS["1.22"], at_once=50, bound=CROWDED_SECONDS, seconds=150),
     Scene("slow disk", SLOW_DISK, FORMS["1.22"], at_once=3, disk="rbps=1536000", seconds=60),
     Scene("slow writes", SLOW_WRITES, FORMS["1.22"], at_once=3, disk="wbps=1536000", seconds=60),
