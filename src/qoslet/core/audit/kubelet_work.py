@@ -46,7 +46,7 @@ def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
     a new kubelet has not updated. So is what is missing of a pod without a sandbox, which its kubelet
     starts again, what a new kubelet has not made or may not have read yet, and whatever follows from pods
     that could not be read."""
-    rows = (_with_age(one, work.older) for one in report.findings)
+    rows = (_with_age(one, work) for one in report.findings)
     report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
     uids = _plain(work.running)
     ending = [
@@ -130,16 +130,17 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
     return one
 
 
-def _with_age(one: Finding, older: frozenset[str] | None) -> Finding:
+def _with_age(one: Finding, work: KubeletWork) -> Finding:
     """The finding, drift where an earlier configuration would explain a value of a pod that this kubelet
-    created: it reads its configuration at its start. Stale where the pods that have the value are those
+    created: it reads its configuration at its start. A pod without a sandbox beside others tells no age. Stale where the pods that have the value are those
     that it did not create, as far as they tell."""
-    if older is None:
+    if work.older is None:
         return one
-    known = _plain(older)
+    known = _plain(work.older)
     plan = f"planned {one.expected}" if one.rule else "but nothing on this node sets it here"
     plain = f"{one.file} is {one.found}, {plan}"
-    if one.is_earlier and pod_uid(one.path) not in known:
+    uid = pod_uid(one.path)
+    if one.is_earlier and uid not in known and (not work.running or uid in _plain(work.running)):
         return replace(one, verdict="drift", message=plain, is_earlier=False)
     doubt = one.doubt
     if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:

@@ -360,3 +360,20 @@ def test_all_containers_of_before_tell_of_their_oom_kills_below_systemd(
 )
 def test_only_what_a_kubelet_writes_is_left_by_one(level: Level, file: str, is_left: bool) -> None:
     assert (left_behind(level, file) is not None) == is_left
+
+
+@pytest.mark.parametrize(("has_sandbox", "verdict"), [(True, "drift"), (False, "stale")])
+def test_a_pod_that_waits_for_its_sandbox_tells_no_age(
+    folder: str, has_sandbox: bool, verdict: str
+) -> None:
+    # of a kubelet 1.36.2: a name of 253 characters, which no directory of logs may have
+    plan = plan_of(folder, "v1", "cgroupfs", "1.36")
+    pods = {one.pod.uid: one.path or "" for one in plan.cgroups if one.level == "pod" and one.pod}
+    live = tree_of(plan)
+    for path in pods.values():
+        live = written(live, path, "pids.max", "512")
+    waits, *others = pods
+    running = frozenset(pods if has_sandbox else others)
+    work = KubeletWork(running=running, older=frozenset(others))
+    found = {one.path: one.verdict for one in without_kubelet_work(look(plan, live), work).findings}
+    assert found == {path: verdict if uid == waits else "stale" for uid, path in pods.items()}
