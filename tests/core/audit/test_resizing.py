@@ -9,7 +9,12 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Resources
 from qoslet.core.audit.finding import AuditReport, Finding, Verdict
-from qoslet.core.audit.resizing import with_allocated, without_releases, without_resizes
+from qoslet.core.audit.resizing import (
+    with_allocated,
+    without_kept,
+    without_releases,
+    without_resizes,
+)
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
@@ -62,6 +67,21 @@ def test_a_resize_on_its_way_is_told_without_what_an_earlier_one_may_have_left()
         (left,) = without_resizes(report, asked, planned("1")).findings
         way = "as allocated, a resize of the pod is on its way"
         assert left.message == f"cpu.shares is 1024, {told}: {way}"
+
+
+@pytest.mark.parametrize(
+    ("found", "value", "severity"),
+    [("512", "512", "info"), ("512", "1024", "warning"), (None, "512", "warning")],
+)
+def test_what_an_agent_keeps_beside_the_kubelet_is_a_note(
+    found: str | None, value: str, severity: str
+) -> None:
+    # of an agent in mode protect with the variant qoslet beside a kubelet 1.36.2: drift, set by nobody
+    row = finding(planned("2"), found)
+    (left,) = without_kept(AuditReport(1, 1, (row,), ()), {(row.path, FILE): value}).findings
+    assert left.severity == severity
+    assert (left == row) == (severity == "warning")
+    assert ("qoslet's agent keeps it so" in left.message) == (severity == "info")
 
 
 def test_a_kubelet_that_did_not_tell_its_release_may_be_an_older_one(tmp_path: Path) -> None:

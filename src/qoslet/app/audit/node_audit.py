@@ -14,7 +14,7 @@ from qoslet.app.own_tree import choose_tree, without_ended
 from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.running_kubelet.work import KubeletWork
-from qoslet.errors import BadInput, CannotDo
+from qoslet.errors import BadInput, CannotDo, QosletError
 
 if TYPE_CHECKING:
     import argparse
@@ -118,7 +118,8 @@ class NodeAudit:
         can_ask = self._args.resources == "spec"
         chosen = allocated if can_ask else None
         beside = None if self._args.agent and inputs.work is None else work
-        return audit_machine(inputs.plan(), again, chosen, beside, releases, pause=pause)
+        found = audit_machine(inputs.plan(), again, chosen, beside, releases, pause=pause)
+        return found if beside is None else beside_agent(found)
 
     def _reloaded(self, *, allocated: bool) -> Inputs:
         """The inputs with the pods that the documents hold now. Raises BadInputs."""
@@ -129,6 +130,22 @@ class NodeAudit:
         options = options_of(args, self._inputs.node.name, allocated=allocated)
         pods = load(args.filename, options, recursive=args.recursive).pods
         return self._on_node(replace(self._inputs, pods=pods))
+
+
+def beside_agent(found: Audited) -> Audited:
+    """What was found beside a kubelet, without what its agent keeps otherwise than the kubelet would."""
+    from qoslet.app.guest.ask import agent_status
+    from qoslet.core.audit.resizing import without_kept
+
+    if not any(one.counts for one in found.report.findings):
+        return found
+    try:
+        held = agent_status(found.plan.node.kubelet.cgroup_root)["held"]
+    except QosletError:
+        # none runs, or another user's
+        return found
+    kept = {(one["cgroup"], one["file"]): one["value"] for one in held}
+    return replace(found, report=without_kept(found.report, kept))
 
 
 def with_known_runtime(inputs: Inputs, before: Inputs) -> Inputs:

@@ -1,5 +1,5 @@
 """Values that are not as planned, but as another plan has them that may be the node's: of a resize on its way,
-or of a release that its kubelet may be."""
+of a release that its kubelet may be, or of the agent beside it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,25 @@ def without_releases(report: AuditReport, plan: Plan, others: Mapping[str, Plan]
     for release, other in others.items():
         report = _changed(report, plan, other, partial(_as_of_release, release))
     return report
+
+
+def without_kept(report: AuditReport, kept: Mapping[tuple[str, str], str]) -> AuditReport:
+    """The report; values that qoslet's agent keeps beside the kubelet, by path and file, are notes."""
+    findings = (
+        _as_kept(one) if one.counts and _is_kept(one, kept) else one for one in report.findings
+    )
+    return replace(report, findings=tuple(findings))
+
+
+def _is_kept(one: Finding, kept: Mapping[tuple[str, str], str]) -> bool:
+    return one.found is not None and kept.get((one.path, one.file or "")) == one.found
+
+
+def _as_kept(one: Finding) -> Finding:
+    """A finding whose value an agent keeps."""
+    message = f"{one.message.partition(': ')[0]}: qoslet's agent keeps it so by its policy"
+    hint = "qoslet agent --status lists what it keeps, and gives back when it ends"
+    return replace(one, severity="info", message=message, hint=hint, fix=None, writer="qoslet")
 
 
 def _as_of_release(release: str, one: Finding) -> Finding:
