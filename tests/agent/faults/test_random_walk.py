@@ -129,8 +129,9 @@ class Walk:
             return
         number, uid = int(name[1:]), name + some.choice(("", "x"))
         limit = f"cpu={some.randrange(1, 4)} memory={some.choice((32, 64, 128))}Mi"
-        resized = chance > 0.8 and number % len(KINDS) == 0
-        made = pod(name, limit=limit) if resized else KINDS[number % len(KINDS)](name)
+        kind = some.choice(KINDS) if chance > 0.9 else KINDS[number % len(KINDS)]
+        resized = 0.8 < chance < 0.9 and number % len(KINDS) == 0
+        made = pod(name, limit=limit) if resized else kind(name)
         self.wanted[name] = replace(made[0], uid=uid), replace(made[1], uid=uid)
 
     def _meddle(self) -> None:
@@ -150,6 +151,12 @@ class Walk:
                 return
 
 
+def runs_what_is_wanted(agent: Agent) -> None:
+    """Each pod that is kept is the one that is wanted now, not as it was before an edit."""
+    for uid, kept in agent.world.runtime.kept.items():
+        assert kept.spec.digest() == agent.source.pods[uid].spec.digest(), uid
+
+
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
 @pytest.mark.parametrize("seed", range(WALKS))
 def test_whenever_it_is_calm_all_is_as_wanted(seed: int, hierarchy: str, tmp_path: Path) -> None:
@@ -159,6 +166,7 @@ def test_whenever_it_is_calm_all_is_as_wanted(seed: int, hierarchy: str, tmp_pat
         if number % CALM_EVERY == 0:
             calm(walk.agent, walk.weather)
             ended_as_it_should(walk.agent)
+            runs_what_is_wanted(walk.agent)
     walk.wanted.clear()
     walk.agent.want({})
     calm(walk.agent, walk.weather)
@@ -166,4 +174,30 @@ def test_whenever_it_is_calm_all_is_as_wanted(seed: int, hierarchy: str, tmp_pat
     assert dict(walk.world.processes) == {}
     assert walk.world.disk.there == {}
     assert walk.kills
+    walk.agent.close()
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_an_edit_between_two_agents_leaves_no_cgroup_of_what_was_not_started(
+    hierarchy: str, tmp_path: Path
+) -> None:
+    walk = Walk("edited", hierarchy, tmp_path / "state")
+
+    def killed(what: str) -> None:
+        if what.startswith("start "):
+            raise Killed
+
+    walk.wanted["a"] = pod("a", "app", "more")
+    walk.agent.want(walk._pods())
+    walk.world.on = killed
+    with pytest.raises(Killed):
+        walk.agent.turn()
+    more = [path for path in walk.world.kernel.groups if path.endswith("/more")]
+    assert len(more) == 1
+    walk.wanted["a"] = pod("a", "app")
+    walk._again()
+    calm(walk.agent, walk.weather)
+    ended_as_it_should(walk.agent)
+    said = f"{more[0]} belongs to no container of {more[0].rpartition('/')[0]} (empty): removing it"
+    assert walk.agent.said.count(said) == 1
     walk.agent.close()

@@ -9,16 +9,18 @@ from msgspec import Struct
 
 from qoslet.agent.pods.teardown import VOLUME_SECONDS, deepest_first
 from qoslet.agent.state.sync_context import SyncContext
-from qoslet.core.cgroup.names import parents
+from qoslet.core.cgroup.names import is_at_or_below, monitors_of, parents
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import QosletError
 
 
 class _Orphan(Struct):
-    """One of them: when to try, the last delay, and whether it was reported."""
+    """One of them: when to try, the last delay, and whether it was reported. ``pod``: the cgroup of the pod in
+    which it is of no container; nothing is ended there."""
 
     retry_at: float
+    pod: str = ""
     backoff_seconds: float = 0.0
     reported: bool = False
 
@@ -42,25 +44,33 @@ class GarbageCollector:
         """Compare everything that exists with what the pods have."""
         context = self._context
         upper = {group.path for group in context.plan.upper()} - {None}
-        standing = (one for one in context.workers.values() if not one.cleanup_done)
+        standing = [one for one in context.workers.values() if not one.cleanup_done]
         tops = {top for worker in standing for top in worker.top_cgroups}
+        containers = {path for worker in standing for path in worker.container_cgroups.values()}
+        placed = (one for worker in standing for one in worker.placed_cgroups)
+        containers |= {one.path for one in placed if one.path and one.container is not None}
         known, pods = upper | tops, tops - upper
         above = {path for one in known if one for path in parents(one)}
-        found: dict[str, None] = {}
+        found: dict[str, str] = {}
         for path, group in seen.cgroups.items():
-            if (
-                path in known
-                or path in above
-                or any(one in pods or one in found for one in parents(path))
-            ):
+            if path in known or path in above or any(one in found for one in parents(path)):
                 continue
-            if context.executor.is_owned(path, group.identity):
-                found[path] = None
+            if path in containers or any(one in containers for one in parents(path)):
+                continue
+            pod = next((one for one in parents(path) if one in pods), "")
+            if pod:
+                made = context.executor.journal.ledger.is_owned(path, group.identity)
+                if made and _is_unused(path, pod, seen):
+                    found[path] = pod
+            elif context.executor.is_owned(path, group.identity):
+                found[path] = ""
             elif path not in self._foreign:
                 self._foreign.add(path)
                 context.log.notes.append(f"{path}: another process created this cgroup: leaving it")
         now = context.now
-        self._cgroups = {path: self._cgroups.get(path) or _Orphan(now) for path in found}
+        self._cgroups = {
+            path: self._cgroups.get(path) or _Orphan(now, pod) for path, pod in found.items()
+        }
         self._foreign &= seen.cgroups.keys()
         self._find_volumes(now)
         self._forget_lost(seen)
@@ -123,13 +133,15 @@ class GarbageCollector:
         """Kill what is in a cgroup and remove it; returns whether it is gone."""
         context = self._context
         below = context.executor.observer.observe(path, values=False).cgroups
+        is_busy = any(one.pids for one in below.values())
         if not orphan.reported:
             orphan.reported = True
+            whose = f"no container of {orphan.pod}" if orphan.pod else "no pod"
             context.log.notes.append(
-                f"{path} belongs to no pod ({self._describe(below)}): removing it"
+                f"{path} belongs to {whose} ({self._describe(below)}): removing it"
             )
         try:
-            if any(one.pids for one in below.values()) and not context.killer.kill(path):
+            if is_busy and (orphan.pod or not context.killer.kill(path)):
                 self._back_off(orphan)
                 return False
         except (QosletError, OSError) as error:
@@ -175,3 +187,10 @@ class GarbageCollector:
         policy = self._context.config.retry_backoff
         orphan.backoff_seconds = policy.after(orphan.backoff_seconds)
         orphan.retry_at = self._context.now + orphan.backoff_seconds
+
+
+def _is_unused(path: str, pod: str, seen: Observed) -> bool:
+    """Whether a cgroup of ours in a pod's, of none of its containers, is empty: the pod was edited before it was
+    started, and no agent saw both."""
+    inside = (one for other, one in seen.cgroups.items() if is_at_or_below(other, path))
+    return path != monitors_of(pod) and not any(one.pids for one in inside)
