@@ -81,7 +81,8 @@ def test_what_an_agent_keeps_beside_the_kubelet_is_a_note(
     (left,) = without_kept(AuditReport(1, 1, (row,), ()), {(row.path, FILE): value}).findings
     assert left.severity == severity
     assert (left == row) == (severity == "warning")
-    assert ("qoslet's agent keeps it so" in left.message) == (severity == "info")
+    kept = f"{FILE} is {found}: qoslet's agent keeps it so by its policy"
+    assert left.message == (kept if severity == "info" else row.message)
 
 
 def test_a_kubelet_that_did_not_tell_its_release_may_be_an_older_one(tmp_path: Path) -> None:
