@@ -28,7 +28,7 @@ def test_what_the_agent_of_the_node_holds_is_told_as_its_own(
             raise CannotDo("no agent runs beside a kubelet here")
         return {"held": [{"cgroup": path, "file": file, "value": "4194304"}]}
 
-    monkeypatch.setattr("qoslet.app.guest.ask.agent_status", status)
+    monkeypatch.setattr("qoslet.app.node.asked_guest.agent_status", status)
     found = beside_agent(Audited(plan, report)).report.findings
     assert asked == [plan.node.kubelet.cgroup_root]
     told = {(one.path, one.file): one.severity for one in found}

@@ -134,7 +134,7 @@ class NodeAudit:
 
 def beside_agent(found: Audited) -> Audited:
     """What was found beside a kubelet, without what its agent keeps otherwise than the kubelet would."""
-    from qoslet.app.guest.ask import agent_status
+    from qoslet.app.node.asked_guest import agent_status
     from qoslet.core.audit.resizing import without_kept
 
     if not any(one.counts for one in found.report.findings):

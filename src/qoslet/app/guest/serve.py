@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from qoslet.agent.guest.guest_status import status_of
 from qoslet.app.agent.pages import AgentSockets
 from qoslet.app.agent.service import Log, LogFormat, log_on_stderr
+from qoslet.app.node.asked_guest import STATUS
 from qoslet.core.guest.status import GuestStatus, GuestSync
 from qoslet.core.problem import plural
 from qoslet.core.reconcile.journal import Key
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 RESET_SECONDS = 600.0
 """How long a file that is reset again and again is not told again."""
-STATUS = "/v1/agent"
-"""The page of the status."""
 
 
 class GuestQuestions:

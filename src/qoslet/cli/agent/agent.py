@@ -220,7 +220,7 @@ def _dry_run(args: argparse.Namespace, options: GuestOptions) -> int:
 def _status(args: argparse.Namespace) -> int:
     """What the running agent says; with a cluster, what all of its agents say."""
     from qoslet.app.cluster_access import cluster_access, current
-    from qoslet.app.guest.ask import agent_status
+    from qoslet.app.node.asked_guest import agent_status
 
     access = cluster_access(args) or (current() if is_plugin() else None)
     if access is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.app.guest.ask import agent_folder
+from qoslet.app.node.asked_guest import agent_folder
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.state.folder import AGENT_SOCKET, escaped
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from msgspec import DecodeError, json
 
-from qoslet.app.guest.serve import STATUS
 from qoslet.core.cgroup.names import concrete, root_of, root_path, to_cgroupfs
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.questions.http_client import ask
 from qoslet.host.state.agents import guest_roots
 from qoslet.host.state.folder import escaped, state_directory
+
+STATUS = "/v1/agent"
+"""The page of the status."""
 
 
 def agent_status(cgroup_root: str | None) -> dict[str, Any]:
