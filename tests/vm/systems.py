@@ -41,7 +41,7 @@ _ALIKE: Final = (
     "tests/live/volumes/test_folders_run.py",
     *(
         f"tests/live/agent/test_{name}.py"
-        for name in ("descriptors", "failed_start", "ps", "run_output", "service_output")
+        for name in ("descriptors", "failed_start", "ps", "run_output", "service_output", "walk")
     ),
 )
 _GUARD: Final = "tests/live/memory/test_guard.py"
