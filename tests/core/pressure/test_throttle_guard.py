@@ -121,6 +121,20 @@ def test_what_is_planned_comes_back_only_after_it_fitted_for_a_while() -> None:
     assert with_fit(hold, sample, 0).fits_since is None
 
 
+def test_what_is_killed_between_two_samples_did_not_fit() -> None:
+    """A container that is restarted, fills its limit within half a second and is killed again."""
+    hold = HighOverride(38 * MIB, UNLIMITED, 0.0, 1, 1)
+    sample = MemorySample("/a", 9.0, 1, 2 * MIB, events={"oom_kill": 2})
+    hold = with_fit(hold, sample, 0)
+    assert hold.fits_since == 9.0, "what was killed before says nothing"
+    hold = with_fit(hold, replace(sample, at=11.0), 0)
+    assert hold.fits_since == 9.0
+    hold = with_fit(hold, replace(sample, at=13.0, events={"oom_kill": 3}), 0)
+    assert (hold.fits_since, hold.close_since) == (None, None)
+    hold = with_fit(hold, replace(sample, at=15.0, events={"oom_kill": 3}), 0)
+    assert hold.fits_since == 15.0
+
+
 def test_memory_that_only_looked_reclaimable_counts_until_it_is_gone() -> None:
     """Page cache that sockets hold: of 90 MiB 40 are on the lists, and none of it was freed."""
     sample = MemorySample("/a", 9.0, 1, 90 << 20, stat={"inactive_file": 40 << 20})

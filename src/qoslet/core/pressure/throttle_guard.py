@@ -63,7 +63,8 @@ class HighOverride(Struct, frozen=True):
     """A memory.high that the guard has changed, or changed back. Times are monotonic seconds.
     ``reclaimed``: the kernel was asked to reclaim; ``doubted``: memory looked reclaimable and nothing
     was freed, so all of it counts; ``fits_since``: since when the cgroup would fit below the planned
-    value again, ``close_since``: or closely."""
+    value again, ``close_since``: or closely. ``kills``: what was OOM-killed in it by the last sample; None
+    before the first."""
 
     planned: int
     value: int
@@ -74,6 +75,7 @@ class HighOverride(Struct, frozen=True):
     doubted: bool = False
     fits_since: float | None = None
     close_since: float | None = None
+    kills: int | None = None
 
     @property
     def raised(self) -> bool:
@@ -92,21 +94,24 @@ def lowered_high(
 def with_fit(
     override: HighOverride, sample: MemorySample, swap_room: int, policy: GuardPolicy = GUARD_POLICY
 ) -> HighOverride:
-    """The override after one more sample: whether the cgroup would fit again, and since when."""
+    """The override after one more sample: whether the cgroup would fit again, and since when. What was killed
+    between two samples did not fit, however little is used by now."""
     unreclaimable = sample.current
     if not override.doubted:
         unreclaimable -= reclaimable_bytes(sample, swap_room)
+    kills = sample.events.get("oom_kill", 0)
+    killed = override.kills is not None and kills > override.kills
 
     def since(before: float | None, ratio: float) -> float | None:
-        if unreclaimable >= override.planned * ratio:
+        if killed or unreclaimable >= override.planned * ratio:
             return None
         return sample.at if before is None else before
 
     fits = since(override.fits_since, policy.fits_ratio)
     close = since(override.close_since, policy.close_fit_ratio)
-    if (fits, close) == (override.fits_since, override.close_since):
+    if (fits, close, kills) == (override.fits_since, override.close_since, override.kills):
         return override
-    return replace(override, fits_since=fits, close_since=close)
+    return replace(override, fits_since=fits, close_since=close, kills=kills)
 
 
 def raised_seconds(override: HighOverride, policy: GuardPolicy = GUARD_POLICY) -> float:
