@@ -43,10 +43,14 @@ def choose_source(args: argparse.Namespace) -> None:
 def choose_tree(args: argparse.Namespace) -> None:
     """``choose_source`` for what reads cgroups. Raises CannotDo where the kubelet that is asked for has others than
     are mounted here."""
+    choose_source(args)
+    refuse_other_cgroups(getattr(args, "kubelet_pid", None))
+
+
+def refuse_other_cgroups(pid: int | None) -> None:
+    """Raise CannotDo where a process is a kubelet that has other cgroups than are mounted here."""
     from qoslet.host.kubelet.processes import kubelet_processes, shares_cgroups
 
-    choose_source(args)
-    pid = getattr(args, "kubelet_pid", None)
     named = [] if pid is None else kubelet_processes(named=pid)[0]
     if any(one.pid == pid and shares_cgroups(one) is False for one in named):
         message = f"the kubelet (process {pid}) has other cgroups than are mounted here"

@@ -14,7 +14,7 @@ from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import RELEASE, FoundNode, KubeletOptions, find_node
 from qoslet.app.node.untold_release import possible_releases
-from qoslet.app.own_tree import keeps_pods, own_containers
+from qoslet.app.own_tree import keeps_pods, own_containers, refuse_other_cgroups
 from qoslet.app.waiting import kubelet_waiting
 from qoslet.core.api.manifest import Options
 from qoslet.core.bundle.allowed import PROPERTIES
@@ -63,6 +63,7 @@ def gather(asked: BundleOptions) -> BundleSource:
     from qoslet.app.inspect import machine_with_tree
     from qoslet.host.machine.doctor_facts import look
 
+    refuse_other_cgroups(asked.kubelet.pid)
     machine = look()
     missing: dict[str, str] = {}
     kubelet = _kubelet(asked, machine, missing)
