@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import pytest
 
 from qoslet.agent.one_shot import ApplyPlan, perform, prepare
 from qoslet.core.node.node import Hierarchy
-from qoslet.core.reconcile.journal import Entry, Header, read
+from qoslet.core.reconcile.journal import Created, Entry, Header, JournalState, Set, read
 from qoslet.core.reconcile.restore import TreeState, restore
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import CannotDo
 from qoslet.host.state.journal_file import JournalFile
+from qoslet.host.state.prune import prune
 from qoslet.host.state.resume import open_journal, read_journal
 from qoslet.sim.kernel import SimKernel
 from tests.agent.test_one_shot import Book, Driver, Sight, executor_of
@@ -174,3 +176,21 @@ def test_a_cgroup_that_a_runtime_made_anew_for_a_recorded_container_is_ours(
     seen, _ = read_journal(ROOT, tree, state=boot.state, boot="one", recorded=lambda: made)
     assert seen.is_owned(pod, tree.identity(pod) or 0) is recorded
     assert not [key for key in seen.files if key[0] == pod], "its files are new, too"
+
+
+@pytest.mark.parametrize(("root", "kept"), [(1, ["/q.slice", "/q.slice/q-a.slice"]), (9, [])])
+def test_a_slice_that_systemd_made_anew_below_one_of_ours_is_ours(
+    root: int, kept: list[str]
+) -> None:
+    """As after ``systemctl stop`` of one below which a container starts again."""
+    ledger = JournalState()
+    slice_, other = "/q.slice/q-a.slice", "/q.slice/b"
+    ledger.add([Created("/q.slice", 1), Created(slice_, 2), Created(other, 3)])
+    ledger.add([Set(slice_, "cpu.weight", None, "5")])
+    tree = Mock(spec=Owned)
+    tree.identity.side_effect = {"/q.slice": root, slice_: 22, other: 33}.get
+    tree.members.return_value = set()
+    assert prune(ledger, tree)
+    assert list(ledger.cgroups) == kept
+    assert not ledger.files
+    assert ledger.is_owned(slice_, 22) is bool(kept)

@@ -16,7 +16,8 @@ is."""
 def prune(ledger: JournalState, tree: Owned, recorded: Recorded = tuple) -> bool:
     """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
     True if that changed anything. One that was made anew and has a recorded container in it is a
-    runtime's work, and ours. On v1 a group may be absent only where its inode would tell: it
+    runtime's work, and ours; so is a slice below one of ours, which systemd makes again by itself for
+    what starts below it after ``systemctl stop``, and whose name is no other's. On v1 a group may be absent only where its inode would tell: it
     was renamed there, and stays ours in the other hierarchies."""
     changed = False
     full: list[str] | None = None
@@ -31,7 +32,8 @@ def prune(ledger: JournalState, tree: Owned, recorded: Recorded = tuple) -> bool
                 continue
             if full is None:
                 full = [one for one in recorded() if tree.members(one)]
-            if not any(is_at_or_below(one, path) for one in full):
+            is_slice = path.endswith(".slice") and path.rpartition("/")[0] in ledger.cgroups
+            if not is_slice and not any(is_at_or_below(one, path) for one in full):
                 continue
         ledger.cgroups[path] = (standing, now)
     return changed
