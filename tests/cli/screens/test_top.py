@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from qoslet.core.status.node_top import TopRow
 from qoslet.errors import CannotDo
 
 MIB = 1 << 20
+PATIENCE = 60.0
 
 
 def rows(count: int = 3, hostile: str = "web") -> tuple[TopRow, ...]:
@@ -211,3 +216,27 @@ def test_a_sparkline_is_by_its_largest_value() -> None:
     assert sparkline([0.0, 1.0, None, 0.5]) == "▁█ ▅"
     assert sparkline([]) == ""
     assert sparkline([None, 0.0]) == " ▁"
+
+
+def test_it_ends_when_its_terminal_goes_though_that_controls_it_not(tmp_path: Path) -> None:
+    """As below a program that gives it a terminal and a session, and is killed: nobody gets SIGHUP."""
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}"
+    (tmp_path / "a.yaml").write_text(pod)
+    ours, theirs = os.openpty()
+    command = (sys.executable, "-m", "qoslet", "top", "-f", "a.yaml", "--cgroup-root", "/absent")
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm"},
+    ) as process:
+        try:
+            os.close(theirs)
+            assert os.read(ours, 1), "it draws"
+            os.close(ours)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -46,6 +49,14 @@ def sparkline(values: Iterable[float | None]) -> str:
     return "".join(
         " " if value is None else _BLOCKS[min(7, int(8 * value / most))] for value in known
     )
+
+
+def _has_hung_up() -> bool:
+    """Whether the terminal is gone: SIGHUP tells that only to those whose controlling terminal it is."""
+    poll = select.poll()
+    poll.register(0, 0)
+    hung_up = any(what & select.POLLHUP for _, what in poll.poll(0))
+    return hung_up and stat.S_ISCHR(os.fstat(0).st_mode)
 
 
 class Detail(ModalScreen[None]):
@@ -143,7 +154,9 @@ class TopApp(App[None]):
         return self.query_one("#rows", Rows)
 
     def _begin(self) -> None:
-        if not self._paused:
+        if _has_hung_up():
+            self.exit()
+        elif not self._paused:
             self.run_worker(self._read, thread=True, exclusive=True)
 
     def _read(self) -> None:
