@@ -274,3 +274,29 @@ def test_an_agent_that_begins_while_a_file_is_absent_waits_for_it(followed: Foll
     state = followed.turn(SHORT)
     assert not state.unread.settling
     assert state.version == followed.turn().version
+
+
+def test_a_file_with_a_fault_that_is_renamed_keeps_its_pods_until_it_is_mended(
+    followed: Followed,
+) -> None:
+    followed.file.write_text(followed.text.replace("cpu: 1m", "cpu: 1Zi"))
+    assert followed.pods() == followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
+    for name in ("b.yaml", "c.yaml"):
+        followed.file = followed.file.rename(followed.file.with_name(name))
+        assert followed.pods() == followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
+        (state,) = {pod.manifest for pod in followed.turn().pods.values()}
+        assert state == str(followed.file), "the next agent looks there"
+    followed.file.write_text(POD % ("one", "1m"))
+    assert followed.pods() == {"one", "two"}
+    assert followed.pods(2 * REMOVAL_SECONDS) == {"one"}
+
+
+def test_a_file_with_a_fault_that_is_removed_ends_its_pods_beside_an_older_fault(
+    followed: Followed,
+) -> None:
+    followed.file.with_name("other.yaml").write_text("kind: [")
+    followed.file.write_text(followed.text.replace("cpu: 1m", "cpu: 1Zi"))
+    assert followed.pods() == followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
+    followed.file.unlink()
+    assert followed.pods() == followed.pods(SHORT) == {"one", "two"}
+    assert followed.pods(SHORT + 0.1) == set()

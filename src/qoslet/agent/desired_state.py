@@ -13,7 +13,7 @@ from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
 from qoslet.agent.removals import Removals
 from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Options
-from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet, Place
+from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet
 from qoslet.core.api.pod import Pod
 from qoslet.core.managers.checkpoint import checkpoint_files, restore_managers
 from qoslet.core.managers.container_manager import Assignments, managers_of
@@ -200,7 +200,7 @@ class ManifestSource:
     def _plan_all(self) -> None:
         self._unplanned.clear()
         entries = {**self._removals.entries, **self._set.entries}
-        for entry in sorted(entries.values(), key=_place):
+        for entry in sorted(entries.values(), key=lambda entry: entry.place):
             self._want(entry)
 
     def _plan_some(self, until: float) -> None:
@@ -246,26 +246,42 @@ class ManifestSource:
         if not changes:
             return
         self._stale = True
-        entries = self._set.entries
+        entries, faulty = self._set.entries, self._set.faulty
         touched = self._set.apply(changes)
+        self._follow_renamed(faulty)
         users = self._config_users.of(self._set.config.take_changed())
         touched |= users & entries.keys()
         for uid in touched & entries.keys():
             self._removals.cancel(uid)
         for uid in touched - entries.keys():
-            self._leave(uid)
+            self._leave(uid, faulty)
         waiting = {**self._unplanned, **{uid: entries[uid] for uid in touched & entries.keys()}}
-        ordered = sorted(waiting.values(), key=_place)
+        ordered = sorted(waiting.values(), key=lambda entry: entry.place)
         self._unplanned = {entry.pod.uid: entry for entry in ordered}
 
-    def _leave(self, uid: str) -> None:
-        """No manifest has a pod any more: it may be that its file is being replaced."""
+    def _leave(self, uid: str, faulty: frozenset[str]) -> None:
+        """No manifest has a pod any more: it may be that its file is being replaced. ``faulty`` had a fault before."""
         entry = self._planned.get(uid)
         if entry is None or uid not in self._pods or not self._removals.seconds:
             self._lose(uid)
             return
         self._unplanned.pop(uid, None)
-        self._removals.begin(entry)
+        file = self._renamed(entry.file, faulty)
+        self._pods[uid] = replace(self._pods[uid], manifest=file)
+        self._removals.begin(replace(entry, file=file))
+
+    def _follow_renamed(self, faulty: frozenset[str]) -> None:
+        """Let pods that wait for a file that cannot be read wait for it by its new name."""
+        for uid, entry in list(self._removals.entries.items()):
+            if (file := self._renamed(entry.file, faulty)) != entry.file:
+                self._pods[uid] = replace(self._pods[uid], manifest=file)
+                self._removals.begin(replace(entry, file=file))
+
+    def _renamed(self, file: str, faulty: frozenset[str]) -> str:
+        """The name of a file that went with a fault: of one beside it that came at once with a fault, else its own."""
+        came = self._set.faulty - faulty if file in faulty - self._set.faulty else ()
+        folder = file.rpartition("/")[0]
+        return min((one for one in came if one.rpartition("/")[0] == folder), default=file)
 
     def _remove_due(self, paths: Sequence[Problem]) -> None:
         """Lose the pods that have left; ``paths`` is what there is to say about the files."""
@@ -379,7 +395,3 @@ def _chosen(options: Options) -> str:
     namespace = f" -n {options.namespace}" if options.namespace is not None else ""
     selector = f" -l {options.selector}" if options.selector is not None else ""
     return f" with{namespace}{selector}" if namespace or selector else ""
-
-
-def _place(entry: Entry) -> Place:
-    return entry.place
