@@ -284,6 +284,20 @@ def test_swap_alone_may_move() -> None:
     assert stuck_state(looks).kind == "own limit"
 
 
+@pytest.mark.parametrize(("taken", "kind"), [(35, "own limit"), (5, "short")])
+def test_swap_moves_slowly_where_reclaim_takes_what_it_scans(taken: int, kind: str) -> None:
+    """Linux 7.2, zram on a busy CPU: 69 pages a second scanned, all of them reclaimed, all tasks wait."""
+    looks = [
+        replace(
+            one,
+            swap=number * 35 * 4096,
+            stat={**one.stat, "pgscan": number * 35, "pgsteal": number * taken},
+        )
+        for number, one in enumerate(stuck())
+    ]
+    assert stuck_state(looks).kind == kind
+
+
 def test_a_group_that_is_out_of_memory_again_and_again_is_short() -> None:
     before, *_, after = groups(190, 0.1, limit=200)
     assert own_kills(before, after) == 0

@@ -170,7 +170,7 @@ def own_kills(before: MemorySample, after: MemorySample) -> int:
 def _gets_on(samples: Sequence[MemorySample], limit: int) -> str:
     """What shows that a pod gets on; empty if nothing does."""
     progress = progress_between(samples[0], samples[-1])
-    if progress.swapped >= freed_enough(limit):
+    if progress.swaps(limit):
         return f", {progress.swapped / _MIB:.1f} MiB/s of swap moves"
     writes = 0 < page_cache_bytes(samples[-1]) <= 2 * dirty_bytes(samples[-1])
     factor = DISK_FACTOR if progress.by_calls or writes else STREAM_FACTOR

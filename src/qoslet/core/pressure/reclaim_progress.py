@@ -49,6 +49,12 @@ class ReclaimProgress(Struct, frozen=True):
         """The most that any of the signs shows, in bytes a second."""
         return max(self.stolen, self.swapped, self.shrunk, self.cleaned)
 
+    def swaps(self, size: int) -> bool:
+        """Whether swap moves as fast as is progress in a cgroup of so many bytes. Less is enough where reclaim
+        takes most of what it scans: the device is slow, or the CPU that compresses for it."""
+        factor = _SLOW_SWAP if self.stolen >= self.scanned / 2 else 1.0
+        return self.swapped >= factor * freed_enough(size)
+
     @property
     def thrashing(self) -> bool:
         """Whether files are read again as fast as reclaim takes their pages, and nothing else
@@ -92,6 +98,8 @@ RETURNED_RATIO = 0.8
 _BLOCKED_RATIO = 0.9
 _WAITING_RATIO = 0.7
 _IDLE_CPUS = 0.12
+_SLOW_SWAP = 1 / 16
+"""Share of ``freed_enough``. Zram on a busy CPU, Linux 7.2: 69 pages a second scanned, all of them taken."""
 _FAULTED_PAGES = 64
 """Pages that one major fault reads at most, twice the kernel's usual readahead."""
 
