@@ -81,7 +81,7 @@ def test_what_an_agent_keeps_beside_the_kubelet_is_a_note(
     (left,) = without_kept(AuditReport(1, 1, (row,), ()), {(row.path, FILE): value}).findings
     assert left.severity == severity
     assert (left == row) == (severity == "warning")
-    kept = f"{FILE} is {found}: qoslet's agent keeps it so by its policy"
+    kept = f"{FILE} is {found}, not planned: qoslet's agent keeps it so by its policy"
     assert left.message == (kept if severity == "info" else row.message)
 
 

@@ -132,8 +132,8 @@ def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
 
 def _with_age(one: Finding, work: KubeletWork) -> Finding:
     """The finding, drift where an earlier configuration would explain a value of a pod that this kubelet
-    created: it reads its configuration at its start. A pod without a sandbox beside others tells no age. Stale where the pods that have the value are those
-    that it did not create, as far as they tell."""
+    created: it reads its configuration at its start. A pod without a sandbox beside others tells no age. Stale
+    where the pods that have the value are those that it did not create, as far as they tell."""
     if work.older is None:
         return one
     known = _plain(work.older)
