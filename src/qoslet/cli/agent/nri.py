@@ -23,8 +23,8 @@ examples:
 The plugin registers with a container runtime that has NRI, containerd 1.7 or later. It has
 memory.min, memory.low and memory.high set in each container as it is created, where qoslet agent
 would write them right after the start. Give both the same policy. A plugin that is late, ends or
-fails refuses no container: the agent writes what is missing. When it ends, its values go, unless --keep
-is given.
+fails refuses no container: the agent writes what is missing. When it ends, its values go, unless
+--keep is given.
 
 exit code: 0 the plugin ended as it was asked to, 2 bad input, 3 not possible on this machine
 """

@@ -34,7 +34,8 @@ environment, arguments, annotations or secrets, and only its owner can read it.
 
 With --cluster the agents of all nodes make bundles, which are put into a directory.
 
-exit code: 0 done, what is missing is listed; 1 some nodes are missing; 2 bad input, 3 not possible here
+exit code: 0 done, with a list of what is missing; 1 without some nodes; 2 bad input, 3 not
+possible here
 """
 
 
