@@ -283,9 +283,10 @@ def test_a_file_with_a_fault_that_is_renamed_keeps_its_pods_until_it_is_mended(
     assert followed.pods() == followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
     for name in ("b.yaml", "c.yaml"):
         followed.file = followed.file.rename(followed.file.with_name(name))
-        assert followed.pods() == followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
-        (state,) = {pod.manifest for pod in followed.turn().pods.values()}
-        assert state == str(followed.file), "the next agent looks there"
+        state = followed.turn()
+        assert state.changed == {uid("one"), uid("two")}, "the runtime is told"
+        assert {pod.manifest for pod in state.pods.values()} == {str(followed.file)}
+        assert followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
     followed.file.write_text(POD % ("one", "1m"))
     assert followed.pods() == {"one", "two"}
     assert followed.pods(2 * REMOVAL_SECONDS) == {"one"}

@@ -248,7 +248,8 @@ class ManifestSource:
         self._stale = True
         entries, faulty = self._set.entries, self._set.faulty
         touched = self._set.apply(changes)
-        self._follow_renamed(faulty)
+        for entry in list(self._removals.entries.values()):
+            self._follow_renamed(entry, faulty)
         users = self._config_users.of(self._set.config.take_changed())
         touched |= users & entries.keys()
         for uid in touched & entries.keys():
@@ -266,16 +267,17 @@ class ManifestSource:
             self._lose(uid)
             return
         self._unplanned.pop(uid, None)
-        file = self._renamed(entry.file, faulty)
-        self._pods[uid] = replace(self._pods[uid], manifest=file)
-        self._removals.begin(replace(entry, file=file))
+        self._removals.begin(entry)
+        self._follow_renamed(entry, faulty)
 
-    def _follow_renamed(self, faulty: frozenset[str]) -> None:
-        """Let pods that wait for a file that cannot be read wait for it by its new name."""
-        for uid, entry in list(self._removals.entries.items()):
-            if (file := self._renamed(entry.file, faulty)) != entry.file:
-                self._pods[uid] = replace(self._pods[uid], manifest=file)
-                self._removals.begin(replace(entry, file=file))
+    def _follow_renamed(self, entry: Entry, faulty: frozenset[str]) -> None:
+        """Let a pod that leaves with a file that had a fault wait for it by its new name, which the runtime keeps
+        for the next agent."""
+        if (file := self._renamed(entry.file, faulty)) != entry.file:
+            uid = entry.pod.uid
+            self._pods[uid] = replace(self._pods[uid], manifest=file)
+            self._changed.add(uid)
+            self._removals.begin(replace(entry, file=file))
 
     def _renamed(self, file: str, faulty: frozenset[str]) -> str:
         """The name of a file that went with a fault: of one beside it that came at once with a fault, else its own."""
