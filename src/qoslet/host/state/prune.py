@@ -17,8 +17,9 @@ def prune(ledger: JournalState, tree: Owned, recorded: Recorded = tuple) -> bool
     """Drop groups that are gone or were made anew by somebody; know the inodes of all others.
     True if that changed anything. One that was made anew and has a recorded container in it is a
     runtime's work, and ours; so is a slice below one of ours, which systemd makes again by itself for
-    what starts below it after ``systemctl stop``, and whose name is no other's. On v1 a group may be absent only where its inode would tell: it
-    was renamed there, and stays ours in the other hierarchies."""
+    what starts below it after ``systemctl stop``, and whose name is no other's. On v1 a group may be
+    absent only where its inode would tell: it was renamed there, and stays ours in the other
+    hierarchies."""
     changed = False
     full: list[str] | None = None
     for path, (standing, inode) in list(ledger.cgroups.items()):
