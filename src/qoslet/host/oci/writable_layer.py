@@ -36,8 +36,8 @@ def no_layer(error: OSError, storage: str) -> OSError | CannotDo:
     if error.errno != errno.EINVAL:
         return error
     return CannotDo(
-        f"{error.strerror}: the file system there takes no layer for what containers write"
-        " (overlayfs, NFS and FUSE take none)",
+        f"{error.strerror}: the file system there cannot hold the upper directory of an overlay"
+        " (overlayfs, NFS and FUSE cannot)",
         where=storage,
         hint="--storage DIR on another one, or mount one there",
     )
