@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure.guard_decision import Resolution, StallSituation, decide
+from qoslet.core.pressure.stall_signs import StallSignals
 from qoslet.core.pressure.throttle_guard import HighOverride
-from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict
+from qoslet.core.pressure.throttle_stall import StallVerdict
 
 MIB = 1 << 20
 RECORDED = Path(__file__).parents[2] / "data" / "guard-decisions.jsonl.xz"

@@ -13,6 +13,7 @@ from qoslet.core.pressure.guard_decision import GrowthBounds, GuardDecision, ans
 from qoslet.core.pressure.guard_mode import default_mode
 from qoslet.core.pressure.guard_report import GuardRow
 from qoslet.core.pressure.headroom import Headroom
+from qoslet.core.pressure.stall_signs import StallSignals
 from qoslet.core.pressure.throttle_guard import (
     GUARD_POLICY,
     HighOverride,
@@ -21,7 +22,7 @@ from qoslet.core.pressure.throttle_guard import (
     raised_seconds,
     with_fit,
 )
-from qoslet.core.pressure.throttle_stall import StallSignals, StallVerdict
+from qoslet.core.pressure.throttle_stall import StallVerdict
 
 MIB = 1 << 20
 

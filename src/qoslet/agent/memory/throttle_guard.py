@@ -31,6 +31,7 @@ from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
 from qoslet.core.pressure.guard_report import GuardReport, GuardRow
+from qoslet.core.pressure.stall_signs import mib
 from qoslet.core.pressure.throttle_guard import HighOverride
 
 CALM_SECONDS = 5.0
@@ -334,7 +335,7 @@ class Guard:
     def _lower(self, path: str, value: int, needs: WatchedCgroup) -> str:
         """Take back what a cgroup was given and does not use. Returns the error, empty if none."""
         override, watched = self._actions.overrides[path], self._watched.get(path)
-        because = f"to {throttle_stall.mib(value)}, {needs.cgroup.title} needs the memory that it does not use"
+        because = f"to {mib(value)}, {needs.cgroup.title} needs the memory that it does not use"
         error = self._actions.raise_high(path, override, value, because)
         if not error:
             self._actions.overrides[path] = replace(override, value=value)

@@ -20,6 +20,7 @@ from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
 from qoslet.core.pressure.headroom import GrantedShare, Headroom
 from qoslet.core.pressure.reclaim_progress import RETURNED_RATIO, freed_enough
+from qoslet.core.pressure.stall_signs import StallSignals, computes, mib
 from qoslet.core.pressure.stall_tuning import STALL_TUNING
 from qoslet.core.pressure.throttle_guard import (
     GUARD_POLICY,
@@ -27,12 +28,7 @@ from qoslet.core.pressure.throttle_guard import (
     HighOverride,
     lowered_high,
 )
-from qoslet.core.pressure.throttle_stall import (
-    StallSignals,
-    StallVerdict,
-    computes,
-    mib,
-)
+from qoslet.core.pressure.throttle_stall import StallVerdict
 
 Answer = Literal["reclaim", "raise", "limit", "end", "evict", "lower", "restore", "none"]
 """``limit`` lifts memory.high, so that the kernel kills at memory.max. ``evict`` asks the API server to
