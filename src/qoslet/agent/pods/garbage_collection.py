@@ -25,6 +25,30 @@ class _Orphan(Struct):
     reported: bool = False
 
 
+class _Wanted:
+    """The cgroups that the plan and the pods have, those above them, and all below their containers'."""
+
+    def __init__(self, context: SyncContext) -> None:
+        standing = [one for one in context.workers.values() if not one.cleanup_done]
+        upper = {group.path for group in context.plan.upper() if group.path is not None}
+        tops = {top for worker in standing for top in worker.top_cgroups}
+        self._known = upper | tops
+        self._above = {path for one in self._known for path in parents(one)}
+        self._pods = tops - upper
+        self._containers = {path for one in standing for path in one.container_cgroups.values()}
+        placed = (one for worker in standing for one in worker.placed_cgroups)
+        self._containers |= {one.path for one in placed if one.path and one.container is not None}
+
+    def has(self, path: str) -> bool:
+        """Whether nothing is to be removed there."""
+        in_container = any(one in self._containers for one in (path, *parents(path)))
+        return path in self._known or path in self._above or in_container
+
+    def pod_around(self, path: str) -> str:
+        """The cgroup of the pod in which it is; empty if in none."""
+        return next((one for one in parents(path) if one in self._pods), "")
+
+
 class GarbageCollector:
     """Collects orphans: topmost cgroups by path, volumes by the UID of their pod."""
 
@@ -42,23 +66,13 @@ class GarbageCollector:
 
     def find(self, seen: Observed) -> None:
         """Compare everything that exists with what the pods have."""
-        context = self._context
-        upper = {group.path for group in context.plan.upper()} - {None}
-        standing = [one for one in context.workers.values() if not one.cleanup_done]
-        tops = {top for worker in standing for top in worker.top_cgroups}
-        containers = {path for worker in standing for path in worker.container_cgroups.values()}
-        placed = (one for worker in standing for one in worker.placed_cgroups)
-        containers |= {one.path for one in placed if one.path and one.container is not None}
-        known, pods = upper | tops, tops - upper
-        above = {path for one in known if one for path in parents(one)}
+        context, now = self._context, self._context.now
+        wanted = _Wanted(context)
         found: dict[str, str] = {}
         for path, group in seen.cgroups.items():
-            if path in known or path in above or any(one in found for one in parents(path)):
+            if wanted.has(path) or any(one in found for one in parents(path)):
                 continue
-            if path in containers or any(one in containers for one in parents(path)):
-                continue
-            pod = next((one for one in parents(path) if one in pods), "")
-            if pod:
+            if pod := wanted.pod_around(path):
                 made = context.executor.journal.ledger.is_owned(path, group.identity)
                 if made and _is_unused(path, pod, seen):
                     found[path] = pod
@@ -67,7 +81,6 @@ class GarbageCollector:
             elif path not in self._foreign:
                 self._foreign.add(path)
                 context.log.notes.append(f"{path}: another process created this cgroup: leaving it")
-        now = context.now
         self._cgroups = {
             path: self._cgroups.get(path) or _Orphan(now, pod) for path, pod in found.items()
         }
