@@ -182,47 +182,49 @@ def _capacity(faults: Faults, where: str, value: Any) -> Quantity | None:
 
 def capacity(machine: Lookup, os: str) -> dict[str, Quantity]:
     """The machine's resources, ``pid`` among them on Linux."""
-    prefix = "capacity."
-    names = [
-        field.removeprefix(prefix)
-        for field in (*machine.api, *machine.own)
-        if field.startswith(prefix)
-    ]
-    result = {}
+    fields = (*machine.api, *machine.own)
+    names = [one.removeprefix("capacity.") for one in fields if one.startswith("capacity.")]
     if sum(name.startswith("hugepages-") for name in names) > 2 * MOST_PAGE_SIZES:
         message = f"has more than {MOST_PAGE_SIZES} sizes of hugepages"
         machine.faults.add("capacity", message, "name the sizes that the machine has")
         return {}
+    result = {}
     for name in dict.fromkeys(names):
-        found = machine.given(f"{prefix}{name}", _capacity)
-        if found is not None:
+        if (found := machine.given(f"capacity.{name}", _capacity)) is not None:
             result[name] = found
-    missing = [name for name in ("cpu", "memory", "pid") if name not in names]
-    if os == "windows" and "pid" in missing:
-        missing.remove("pid")
-    for name in missing:
-        measured = not machine.described or (machine.only_named and name != "pid")
-        found = getattr(machine.found(), name) if measured else None
-        amount = machine.noted(f"{prefix}{name}", found)
-        if amount:
+    for name in ("cpu", "memory") if os == "windows" else ("cpu", "memory", "pid"):
+        if name not in names and (amount := _unnamed(machine, name, result)):
             result[name] = from_int(amount, "BinarySI" if name == "memory" else "DecimalSI")
-        elif name != "pid":
-            why = " and this machine does not show it" if measured else ""
-            this = "" if measured else ", or --probe always if this is the node"
-            hint = f"set capacity in a qoslet/v1 Node document (--node){this}"
-            machine.faults.add(f"{prefix}{name}", f"is unknown: no document has it{why}", hint)
-        elif not measured and "memory" in result:
-            from qoslet.core.node.described.assumptions import pids
-
-            cpus = result["cpu"].value if "cpu" in result else 1
-            number, why = pids(machine.clues(), result["memory"].value, cpus)
-            result[name] = from_int(machine.assume(f"{prefix}{name}", number, str(number), why))
     if not names and os == "linux" and not machine.described:
         for size, amount in (machine.found().hugepages or {}).items():
             name = f"hugepages-{binary(size)}"
-            machine.noted(f"{prefix}{name}", amount)
+            machine.noted(f"capacity.{name}", amount)
             result[name] = from_int(amount, "BinarySI")
     return result
+
+
+def _unnamed(machine: Lookup, name: str, known: Mapping[str, Quantity]) -> int | None:
+    """The amount of a resource that no document names: this machine's, or for ``pid`` what machines with
+    so much CPU and memory have."""
+    field = f"capacity.{name}"
+    is_measured = not machine.described or (machine.only_named and name != "pid")
+    amount: int | None = machine.noted(
+        field, getattr(machine.found(), name) if is_measured else None
+    )
+    if amount:
+        return amount
+    if name != "pid":
+        why = " and this machine does not show it" if is_measured else ""
+        this = "" if is_measured else ", or --probe always if this is the node"
+        hint = f"set capacity in a qoslet/v1 Node document (--node){this}"
+        machine.faults.add(field, f"is unknown: no document has it{why}", hint)
+    elif not is_measured and "memory" in known:
+        from qoslet.core.node.described.assumptions import pids
+
+        cpus = known["cpu"].value if "cpu" in known else 1
+        number, why = pids(machine.clues(), known["memory"].value, cpus)
+        return machine.assume(field, number, str(number), why)
+    return None
 
 
 def _bytes(faults: Faults, where: str, value: Any) -> int | None:
