@@ -6,7 +6,7 @@ says nothing anywhere is left out, and what a narrow terminal has no room for is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -226,39 +226,46 @@ def tree(plan: Plan, terminal: Terminal, exact: bool = False, verbose: bool = Fa
 
 def header(plan: Plan, terminal: Terminal, exact: bool = False) -> list[str]:
     """The node in a line, and what it has, offers and enforces."""
-    node = plan.node
-    dot = terminal.mark(" · ", ", ")
-    windows = node.os == "windows"
-    # runc is assumed where no runtime is named, and runs no Windows containers
-    no_runtime = node.profile.runtime.name.startswith(("runc", "crun"))
-    facts = [
-        *(("windows",) if windows else (f"cgroup {node.hierarchy}", node.driver)),
-        f"Kubernetes {node.profile.kubernetes}",
-        *(() if windows and no_runtime else (node.profile.runtime.name,)),
-        *((f"{node.isolation} isolation",) if windows and node.isolation else ()),
-        *(() if windows else (f"Memory QoS {memory_qos(plan)}",)),
-    ]
-    title = printable(node.name or "this node")
-    drawn = _joined(title, [printable(fact) for fact in facts], dot, terminal.width)
+    title = printable(plan.node.name or "this node")
+    facts = [printable(fact) for fact in _node_facts(plan)]
+    drawn = _joined(title, facts, terminal.mark(" · ", ", "), terminal.width)
     drawn[0] = terminal.paint(title, "bold") + drawn[0].removeprefix(title)
-    rows = (
-        ("capacity", node.capacity),
-        ("allocatable", allocatable(node)),
-        *(() if windows else (("enforced", enforced(node)),)),
-    )
+    return drawn + _resources(plan, terminal, exact)
+
+
+def _node_facts(plan: Plan) -> Iterator[str]:
+    """What decides about the values of the plan."""
+    node = plan.node
+    is_windows, runtime = node.os == "windows", node.profile.runtime.name
+    yield from ("windows",) if is_windows else (f"cgroup {node.hierarchy}", node.driver)
+    yield f"Kubernetes {node.profile.kubernetes}"
+    # runc is assumed where no runtime is named, and runs no Windows containers
+    if not is_windows or not runtime.startswith(("runc", "crun")):
+        yield runtime
+    if is_windows and node.isolation:
+        yield f"{node.isolation} isolation"
+    elif not is_windows:
+        yield f"Memory QoS {memory_qos(plan)}"
+
+
+def _resources(plan: Plan, terminal: Terminal, exact: bool) -> list[str]:
+    """The node's resources as a table, as many as the terminal has room for."""
+    node = plan.node
+    rows = {"capacity": node.capacity, "allocatable": allocatable(node)}
+    if node.os != "windows":
+        rows["enforced"] = enforced(node)
     names = [n for n in node.capacity if n in ("cpu", "memory", "pid") or _huge(plan, n)]
-    text = {name: {n: _amount(n, q.get(n), exact) for n in names} for name, q in rows}
+    text = {title: {n: _amount(n, row.get(n), exact) for n in names} for title, row in rows.items()}
     widths = {n: max(len(n), *(len(row[n]) for row in text.values())) for n in names}
     while len(names) > 1 and 11 + sum(widths[n] + 2 for n in names) > terminal.width:
         names.pop()
-    head = "".join(f"  {pad(n, widths[n], right=True)}" for n in names)
-    table = [terminal.paint(f"{'':<11}{head}", "dim")]
-    table += [
-        terminal.paint(f"{name:<11}", "dim")
-        + "".join(f"  {pad(cells[n], widths[n], right=True)}" for n in names)
-        for name, cells in text.items()
-    ]
-    return drawn + [line.rstrip() for line in table]
+
+    def cells(row: Mapping[str, str]) -> str:
+        return "".join(f"  {pad(row[n], widths[n], right=True)}" for n in names)
+
+    head = terminal.paint(f"{'':<11}{cells({n: n for n in names})}", "dim")
+    body = [terminal.paint(f"{title:<11}", "dim") + cells(row) for title, row in text.items()]
+    return [line.rstrip() for line in (head, *body)]
 
 
 def _amount(name: str, quantity: Quantity | None, exact: bool) -> str:
