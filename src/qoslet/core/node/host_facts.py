@@ -204,13 +204,11 @@ def capacity(machine: Lookup, os: str) -> dict[str, Quantity]:
 
 
 def _unnamed(machine: Lookup, name: str, known: Mapping[str, Quantity]) -> int | None:
-    """The amount of a resource that no document names: this machine's, or for ``pid`` what machines with
-    so much CPU and memory have."""
+    """The amount of a resource that no document names: this machine's, or the PIDs that such machines have."""
     field = f"capacity.{name}"
     is_measured = not machine.described or (machine.only_named and name != "pid")
-    amount: int | None = machine.noted(
-        field, getattr(machine.found(), name) if is_measured else None
-    )
+    found = getattr(machine.found(), name) if is_measured else None
+    amount: int | None = machine.noted(field, found)
     if amount:
         return amount
     if name != "pid":
