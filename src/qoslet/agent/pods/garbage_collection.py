@@ -25,7 +25,7 @@ class _Orphan(Struct):
     reported: bool = False
 
 
-class _Wanted:
+class _PlannedCgroups:
     """The cgroups that the plan and the pods have, those above them, and all below their containers'."""
 
     def __init__(self, context: SyncContext) -> None:
@@ -67,12 +67,12 @@ class GarbageCollector:
     def find(self, seen: Observed) -> None:
         """Compare everything that exists with what the pods have."""
         context, now = self._context, self._context.now
-        wanted = _Wanted(context)
+        planned = _PlannedCgroups(context)
         found: dict[str, str] = {}
         for path, group in seen.cgroups.items():
-            if wanted.has(path) or any(one in found for one in parents(path)):
+            if planned.has(path) or any(one in found for one in parents(path)):
                 continue
-            if pod := wanted.pod_around(path):
+            if pod := planned.pod_around(path):
                 made = context.executor.journal.ledger.is_owned(path, group.identity)
                 if made and _is_unused(path, pod, seen):
                     found[path] = pod
