@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from qoslet.core.cgroup.interface_files import cpu_list, property_of
 from qoslet.core.rules.cpu import systemd_quota_per_second
 
@@ -23,6 +25,32 @@ _MICROSECONDS = {
     "w": 7 * 86400 * 10**6,
 }
 _PERIOD = "CPUQuotaPeriodUSec"
+
+
+class UnitProperty(Struct, frozen=True):
+    """What a unit says of a file: the property's name, empty if it has none, and its text, None if unknown.
+    ``period_us`` is that of a v1 quota."""
+
+    file: str
+    name: str
+    text: str | None
+    period_us: int
+    hierarchy: str
+    version: int
+    page_size: int
+
+    def expected(self, value: str) -> str | None:
+        """What it says where the file was set to ``value``; None where it is unknown, or that says nothing of it."""
+        if self.text is None:
+            return None
+        return wanted(self.file, value, self.period_us, self.hierarchy, self.version)
+
+    def says(self, value: str) -> bool | None:
+        """Whether systemd would write ``value``; None as of ``expected``."""
+        expected = self.expected(value)
+        if expected is None or self.text is None:
+            return None
+        return agrees(self.name, self.text, expected, self.page_size)
 
 
 def wanted(file: str, value: str, period_us: int, hierarchy: str, version: int) -> str | None:

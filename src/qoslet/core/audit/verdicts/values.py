@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
@@ -27,7 +28,7 @@ from qoslet.core.audit.verdicts.resized import (
     left_by_unsent_resize,
 )
 from qoslet.core.audit.verdicts.rounding import differs_by_rounding, doubled_by_kernel
-from qoslet.core.audit.verdicts.unit_values import agrees, canonical, wanted
+from qoslet.core.audit.verdicts.unit_values import UnitProperty, canonical
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import PROTECTION, controller, property_of, released
 from qoslet.core.reconcile.file_writers import Level, resets
@@ -35,6 +36,15 @@ from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.rules.cpu import weight_linear, weight_quadratic
 
 IDLE = "cpu.idle"
+
+
+class _At(Struct, frozen=True):
+    """A planned cgroup, what it has, its unit's properties, and the period of its v1 quota in microseconds."""
+
+    cgroup: Cgroup
+    live: LiveCgroup
+    units: Units
+    period_us: int
 
 
 class Values:
@@ -56,82 +66,75 @@ class Values:
         """The findings about the files of a planned cgroup, in the order of the plan, then about
         files that the plan does not set."""
         units = self._context.units.get(cgroup.unit or "", {})
+        at = _At(cgroup, live, units, _period(cgroup))
         planned = {setting.file for setting in cgroup.settings}
-        period = _period(cgroup)
         for setting in cgroup.settings:
-            yield from self._setting(cgroup, setting, live, units, period)
+            yield from self._setting(at, setting)
         level = self._context.level(cgroup)
         for file in may_be_left(level, self._hierarchy):
             if file not in planned and file in live.values:
-                yield from self._unplanned(cgroup, level, file, live, units, period)
+                yield from self._unplanned(at, level, file)
         for file in alike_files(level):
             usual = self._alike.usual(live.path, file)
             if file not in planned and usual is not None:
-                yield from self._unusual(cgroup, file, usual, live, units)
+                yield from self._unusual(at, file, usual)
 
-    def _setting(
-        self, cgroup: Cgroup, setting: Setting, live: LiveCgroup, units: Units, period: int
-    ) -> Iterator[Finding]:
+    def _setting(self, at: _At, setting: Setting) -> Iterator[Finding]:
+        """A planned value: file and property must have it."""
         file = setting.file
-        if file in live.unread:
+        if file in at.live.unread:
             return
-        found = live.values.get(file)
+        found = at.live.values.get(file)
         if found is None and self._machine_lacks(file):
             return
         self.compared += 1
         if found is None:
             if setting.value != released(file, self._hierarchy):
-                yield self._absent(cgroup, setting, live)
+                yield self._absent(at, setting)
             return
-        if not units and found == setting.applied:
+        if not at.units and found == setting.applied:
             return
-        text = self._text(file, units)
-        expected = wanted(file, setting.value, period, self._hierarchy, self._version)
-        known = text is not None and expected is not None
-        off = known and not agrees(self._name(file), text or "", expected or "", self._page)
+        unit = self._property(at, file)
+        off = unit.says(setting.value) is False
         is_planned = found == setting.applied or same(file, setting.applied, found, self._page)
-        if off and (is_planned or self._is_rounded(setting, found, period)):
-            yield self._about(
-                "latent", cgroup, setting, live, found, text,
-                f"{file} is {found} as planned, but systemd has {self._name(file)}={text}: "
-                "a daemon-reload writes that",
-            )  # fmt: skip
-            return
-        if is_planned:
-            return
-        told = self._left(cgroup, setting, live, text, period)
+        if off and (is_planned or self._is_rounded(at, setting, found)):
+            message = (
+                f"{file} is {found} as planned, but systemd has {unit.name}={unit.text}: "
+                "a daemon-reload writes that"
+            )
+            yield self._about("latent", at, setting, message)
+        elif not is_planned:
+            yield self._differing(at, setting, found, unit)
+
+    def _differing(self, at: _At, setting: Setting, found: str, unit: UnitProperty) -> Finding:
+        """A planned file that has another value."""
+        file, cgroup, node = setting.file, at.cgroup, self._context.node
+        says = unit.says(setting.value)
+        known, off = says is not None, says is False
+        told = self._left(at, setting, unit)
         if told is None and not off:
-            told = doubled_by_kernel(cgroup, setting, live, self._context.node, period)
+            told = doubled_by_kernel(cgroup, setting, at.live, node, at.period_us)
         if told is not None:
             message = f"{unlike(file, found, setting.applied)}: {told}"
-            note = self._about("stale", cgroup, setting, live, found, text, message)
-            yield replace(note, severity="info")
-            return
-        verdict, message = self._verdict(cgroup, setting, found, period)
-        tells = known and not _has_other_period(setting, live, found, period)
+            return replace(self._about("stale", at, setting, message), severity="info")
+        verdict, message = self._verdict(at, setting, found)
+        tells = known and not _has_other_period(at, setting, found)
         if verdict == "stale" and tells and not off:
             # whatever leaves a value leaves it in the property, too
             verdict, message = "drift", unlike(file, found, setting.applied)
-        finding = self._about(verdict, cgroup, setting, live, found, text, message)
+        finding = self._about(verdict, at, setting, message)
         is_earlier = self._is_of_earlier(cgroup, setting, verdict)
-        is_told = verdict == "drift" and (not known or self._says(file, text, found, period))
+        is_told = verdict == "drift" and (not known or unit.says(found) is not False)
         doubt = self._earlier.doubt_of(cgroup, file) if is_told else None
         finding = replace(finding, is_earlier=is_earlier, doubt=doubt)
-        yield self._with_unit(finding, off, known and verdict != "rounding")
+        return _with_unit(finding, off) if known and verdict != "rounding" else finding
 
-    def _left(
-        self, cgroup: Cgroup, setting: Setting, live: LiveCgroup, text: str | None, period: int
-    ) -> str | None:
+    def _left(self, at: _At, setting: Setting, unit: UnitProperty) -> str | None:
         """What a resize left in a planned file; protection is also in the unit's property then."""
-        file, is_kept = setting.file, text is not None and setting.file in PROTECTION
-        if is_kept and not self._says(file, text, live.values[file], period):
+        is_protection = setting.file in PROTECTION
+        if is_protection and unit.says(at.live.values[setting.file]) is False:
             return None
-        return left_by_resize(cgroup, setting, live, self._context.node)
-
-    def _says(self, file: str, text: str | None, found: str, period: int) -> bool:
-        """Whether the unit's property says what was found in the file."""
-        said = wanted(file, found, period, self._hierarchy, self._version)
-        return said is None or agrees(self._name(file), text or "", said, self._page)
+        return left_by_resize(at.cgroup, setting, at.live, self._context.node)
 
     def _machine_lacks(self, file: str) -> bool:
         """Whether the machine has no such file: kubelets write what it has. Page sizes of others are
@@ -139,14 +142,13 @@ class Values:
         name, controllers = controller(file), self._context.live.controllers
         return name == "hugetlb" or (controllers is not None and name not in controllers)
 
-    def _verdict(
-        self, cgroup: Cgroup, setting: Setting, found: str, period: int
-    ) -> tuple[Verdict, str]:
+    def _verdict(self, at: _At, setting: Setting, found: str) -> tuple[Verdict, str]:
         """Why a planned value differs."""
-        file, plain = setting.file, unlike(setting.file, found, setting.applied)
-        if self._is_rounded(setting, found, period):
+        file, cgroup = setting.file, at.cgroup
+        plain = unlike(file, found, setting.applied)
+        if self._is_rounded(at, setting, found):
             return "rounding", f"{plain}: the same value, rounded otherwise"
-        earlier = self._earlier.left_by(cgroup, setting.file)
+        earlier = self._earlier.left_by(cgroup, file)
         if earlier is not None:
             return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         level = self._context.level(cgroup)
@@ -183,9 +185,9 @@ class Values:
         fresh = released(setting.file, self._hierarchy) or ""
         return same(setting.file, setting.value, fresh, self._page)
 
-    def _is_rounded(self, setting: Setting, found: str, period: int) -> bool:
+    def _is_rounded(self, at: _At, setting: Setting, found: str) -> bool:
         """Whether a value is the planned one, rounded otherwise."""
-        return differs_by_rounding(setting, found, self._context.node, period)
+        return differs_by_rounding(setting, found, self._context.node, at.period_us)
 
     def _left_by(self, row: LeftBehind) -> str:
         """What left a value, and what clears it."""
@@ -193,78 +195,71 @@ class Values:
             return "left by an earlier plan; qoslet clears it with its next sync"
         return f"left by {row.cause}; {row.clear}"
 
-    def _absent(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> Finding:
+    def _absent(self, at: _At, setting: Setting) -> Finding:
         message = f"{setting.file} does not exist, planned {setting.applied}"
         hint = "the kernel or its command line lacks it; see qoslet doctor"
-        finding = self._about("missing", cgroup, setting, live, None, None, message)
+        finding = self._about("missing", replace(at, units={}), setting, message)
         return replace(finding, hint=hint, fix=None)
 
-    def _unplanned(
-        self,
-        cgroup: Cgroup,
-        level: Level,
-        file: str,
-        live: LiveCgroup,
-        units: Units,
-        period: int,
-    ) -> Iterator[Finding]:
+    def _unplanned(self, at: _At, level: Level, file: str) -> Iterator[Finding]:
         """A file that nobody sets here must have the value of a new cgroup."""
-        found = live.values[file]
-        fresh = self._cpusets.fresh(live, file)
+        found, fresh = at.live.values[file], self._cpusets.fresh(at.live, file)
         if fresh is None:
             return
         self.compared += 1
-        if not units and found == fresh:
+        if not at.units and found == fresh:
             return
-        text = self._text(file, units)
-        expected = wanted(file, fresh, period, self._hierarchy, self._version)
-        off = text is not None and expected is not None
-        off = off and canonical(self._name(file), text or "") not in _defaults(file, expected)
+        unit = self._property(at, file)
+        expected = unit.expected(fresh)
+        defaults = _defaults(file, expected)
+        off = expected is not None and canonical(unit.name, unit.text or "") not in defaults
         clean = same(file, fresh, found, self._page)
         if clean and not off:
             return
-        row = left_behind(level, file)
-        if not clean and self._is_by_hand(cgroup, file, live):
-            row = None
-        if clean:
-            verdict: Verdict = "stale" if row is not None else "latent"
-            message = f"systemd has {self._name(file)}={text}, which no plan sets: a daemon-reload writes it"
-        elif row is not None and (off or text is None or expected is None):
-            verdict, earlier = "stale", self._earlier.left_by(cgroup, file)
-            cause = self._left_by(row) if earlier is None else f"left by {earlier}; {row.clear}"
-            message = f"{file} is {found}, not planned: {cause}"
-        else:
-            verdict, message = "drift", f"{file} is {found}, but nothing on this node sets it here"
-        is_note = file == "memory.high" and is_high_of_pod_resize(cgroup, live, self._context.node)
+        is_note = file == "memory.high" and is_high_of_pod_resize(
+            at.cgroup, at.live, self._context.node
+        )
         if is_note:
-            verdict, message = "stale", f"{file} is {found}, not planned: {LEFT_HIGH}"
+            verdict: Verdict = "stale"
+            message = f"{file} is {found}, not planned: {LEFT_HIGH}"
+        elif clean:
+            verdict = "stale" if left_behind(level, file) is not None else "latent"
+            message = f"systemd has {unit.name}={unit.text}, which no plan sets: a daemon-reload writes it"
+        else:
+            verdict, message = self._unplanned_verdict(at, level, file, off or expected is None)
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
-        finding = self._about(verdict, cgroup, setting, live, found, text, message)
+        finding = self._about(verdict, at, setting, message)
         if not fresh and not can_be_cleared(self._context.node):
             finding = replace(finding, fix=None, hint=f"{UNCLEARED}: restart the pod")
         if not self._context.is_own:
             # its writer writes what it plans, and not here
-            finding = replace(finding, reset_by=self._reset_by_unit(cgroup, file, text, found))
-        hint = self._hint(finding, bool(off), clean)
-        is_earlier = not is_note and not clean and self._is_of_earlier(cgroup, setting, verdict)
-        finding = replace(finding, hint=hint, is_earlier=is_earlier)
+            finding = replace(finding, reset_by=self._reset_by_unit(at, file))
+        if not clean:
+            is_earlier = not is_note and self._is_of_earlier(at.cgroup, setting, verdict)
+            finding = replace(_with_unit(finding, off), is_earlier=is_earlier)
         yield replace(finding, severity="info") if is_note else finding
 
-    def _unusual(
-        self, cgroup: Cgroup, file: str, usual: str, live: LiveCgroup, units: Units
-    ) -> Iterator[Finding]:
+    def _unplanned_verdict(
+        self, at: _At, level: Level, file: str, may_be_old: bool
+    ) -> tuple[Verdict, str]:
+        """Why a file has a value that no plan sets. ``may_be_old``: its unit does not say otherwise."""
+        found, row = at.live.values[file], left_behind(level, file)
+        if row is None or not may_be_old or self._is_by_hand(at.cgroup, file, at.live):
+            return "drift", f"{file} is {found}, but nothing on this node sets it here"
+        earlier = self._earlier.left_by(at.cgroup, file)
+        cause = self._left_by(row) if earlier is None else f"left by {earlier}; {row.clear}"
+        return "stale", f"{file} is {found}, not planned: {cause}"
+
+    def _unusual(self, at: _At, file: str, usual: str) -> Iterator[Finding]:
         """A file that nobody sets here, but a runtime or systemd for all alike."""
         self.compared += 1
-        found, text = live.values[file], self._text(file, units)
+        found = at.live.values[file]
         if found == usual:
             return
         message = f"{file} is {found}, but {usual} in those that were created before and after"
-        setting = Setting(file, usual, "", (), "runtime")
-        finding = self._about("drift", cgroup, setting, live, found, text, message)
-        said = wanted(file, usual, 0, self._hierarchy, self._version)
-        off = text is not None and not agrees(self._name(file), text, said or "", self._page)
-        finding = replace(finding, reset_by=self._reset_by_unit(cgroup, file, text, found))
-        yield self._with_unit(finding, off, text is not None)
+        finding = self._about("drift", at, Setting(file, usual, "", (), "runtime"), message)
+        finding = replace(finding, reset_by=self._reset_by_unit(at, file))
+        yield _with_unit(finding, self._property(at, file).says(usual) is False)
 
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
         """Whether no configuration of before leaves such a value."""
@@ -282,53 +277,43 @@ class Values:
         is_told = not self._context.is_own and pod is not None and pod.was_changed is False
         return is_told and file in LIMITS
 
-    def _about(
-        self,
-        verdict: Verdict,
-        cgroup: Cgroup,
-        setting: Setting,
-        live: LiveCgroup,
-        found: str | None,
-        text: str | None,
-        message: str,
-    ) -> Finding:
+    def _about(self, verdict: Verdict, at: _At, setting: Setting, message: str) -> Finding:
         """A finding about a file."""
         context, file = self._context, setting.file
-        owner = context.owner(cgroup, file, is_kept=self._is_kept(cgroup, file, text, found))
-        plain = context.finding(verdict, cgroup, live.path, message)
+        unit = self._property(at, file)
+        owner = context.owner(at.cgroup, file, is_kept=self._is_kept(at, file))
+        plain = context.finding(verdict, at.cgroup, at.live.path, message)
         named = setting.rule != ""
         return replace(
             plain,
             severity=SEVERITIES.get(verdict, "warning"),
             file=file,
             expected=setting.applied,
-            found=found,
-            property_text=text,
-            property_name=self._name(file) or None if text is not None else None,
+            found=at.live.values.get(file),
+            property_text=unit.text,
+            property_name=unit.name or None if unit.text is not None else None,
             writer=setting.writer if named and not context.is_own else owner.writer,
             may_have=owner.may_have,
             reset_by=owner.reset_by,
             rule=setting.rule or None,
             because=setting.because if named else None,
             source=setting.source if named else None,
-            fix=self._fix(cgroup, setting, live),
+            fix=self._fix(at, setting),
         )
 
-    def _reset_by_unit(self, cgroup: Cgroup, file: str, text: str | None, found: str) -> str:
+    def _reset_by_unit(self, at: _At, file: str) -> str:
         """What resets a value that no kubelet or runtime writes here."""
-        is_kept = self._is_kept(cgroup, file, text, found)
-        return resets(None, file, cgroup.unit is not None and not is_kept)
+        return resets(None, file, at.cgroup.unit is not None and not self._is_kept(at, file))
 
-    def _is_kept(self, cgroup: Cgroup, file: str, text: str | None, found: str | None) -> bool:
+    def _is_kept(self, at: _At, file: str) -> bool:
         """Whether the unit's property has what was found, so that systemd writes the same again."""
-        if text is None or found is None:
-            return False
-        said = wanted(file, found, _period(cgroup), self._hierarchy, self._version)
-        return said is not None and agrees(self._name(file), text, said, self._page)
+        found = at.live.values.get(file)
+        return found is not None and self._property(at, file).says(found) is True
 
-    def _fix(self, cgroup: Cgroup, setting: Setting, live: LiveCgroup) -> str:
+    def _fix(self, at: _At, setting: Setting) -> str:
         """The line that writes a value; that of an idle cgroup writes its weight, too, and that of its
         weight, which the kernel refuses to write while it is idle, ends that."""
+        cgroup, live = at.cgroup, at.live
         rows, weight = [setting], weight_of(cgroup)
         if weight is not None and setting.file == IDLE:
             rows.append(weight)
@@ -337,25 +322,23 @@ class Values:
         write = self._context.repair.write
         return " && ".join(write(live.path, one.file, one.value, cgroup.unit) for one in rows)
 
-    def _with_unit(self, finding: Finding, off: bool, known: bool) -> Finding:
-        """The finding with what systemd's property says of it."""
-        if not known:
-            return finding
-        return replace(finding, hint=self._hint(finding, off, clean=False))
+    def _property(self, at: _At, file: str) -> UnitProperty:
+        """What the unit says of a file."""
+        name = property_of(file, self._hierarchy, self._version) or ""
+        text = at.units.get(name)
+        return UnitProperty(
+            file, name, text, at.period_us, self._hierarchy, self._version, self._page
+        )
 
-    def _hint(self, finding: Finding, off: bool, clean: bool) -> str:
-        if clean or finding.property_text is None or finding.hint:
-            return finding.hint
-        if off:
-            return "systemd has the value as a property: it was set through systemd"
-        return "systemd has another value: the file was written without systemd, and a daemon-reload reverts it"
 
-    def _name(self, file: str) -> str:
-        return property_of(file, self._hierarchy, self._version) or ""
-
-    def _text(self, file: str, units: Units) -> str | None:
-        """What the unit says of a file; None where it has no property for it."""
-        return units.get(self._name(file)) if units else None
+def _with_unit(finding: Finding, off: bool) -> Finding:
+    """The finding with what systemd's property says of it; ``off``: not what is expected."""
+    if finding.property_text is None or finding.hint:
+        return finding
+    says = "the value as a property: it was set through systemd"
+    if not off:
+        says = "another value: the file was written without systemd, and a daemon-reload reverts it"
+    return replace(finding, hint=f"systemd has {says}")
 
 
 def weight_of(cgroup: Cgroup) -> Setting | None:
@@ -370,13 +353,13 @@ def _period(cgroup: Cgroup) -> int:
     return int(setting.value) if setting is not None and setting.value.isdecimal() else 100_000
 
 
-def _has_other_period(setting: Setting, live: LiveCgroup, found: str, period: int) -> bool:
+def _has_other_period(at: _At, setting: Setting, found: str) -> bool:
     """Whether a quota was written with another period than the planned one, of which the unit's property
-    of the quota says nothing. ``period`` is that of v1."""
+    of the quota says nothing."""
     if setting.file == "cpu.max":
         return found.partition(" ")[2] != setting.applied.partition(" ")[2]
-    there = live.values.get("cpu.cfs_period_us")
-    return setting.file == "cpu.cfs_quota_us" and there not in (None, str(period))
+    there = at.live.values.get("cpu.cfs_period_us")
+    return setting.file == "cpu.cfs_quota_us" and there not in (None, str(at.period_us))
 
 
 def _defaults(file: str, expected: str | None) -> tuple[str | None, ...]:
