@@ -210,28 +210,31 @@ def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Res
     in_vain = verdict.in_vain or (situation.asked and verdict.doubtful)
     if situation.reclaim == "absent" or situation.refused or in_vain:
         override = replace(override, reclaimed=True)
-    found = _search(situation, override, policy)
-    assert found.decision is not None
-    if situation.reclaim == "busy" and found.decision.answer == "reclaim":
+    decision, lowered = _search(situation, override, policy)
+    queued = situation.reclaim == "busy" and decision.answer == "reclaim"
+    if queued:
         if situation.queued < policy.queue_seconds:
             return Resolution(None, queued=True)
-        found = _search(situation, replace(override, reclaimed=True), policy)
-        assert found.decision is not None
-        busy = "reclaim skipped: another cgroup is being reclaimed"
-        found = replace(found, decision=_more(found.decision, busy), queued=True)
-    assert found.decision is not None
-    if situation.refused and found.decision.answer != "none":
-        why = "the kernel was asked to reclaim and could free nothing"
-        found = replace(found, decision=_more(found.decision, why))
-    assert found.decision is not None
-    if found.decision.answer == "end" and situation.killed:
+        decision, lowered = _search(situation, replace(override, reclaimed=True), policy)
+        decision = _more(decision, "reclaim skipped: another cgroup is being reclaimed")
+    if situation.refused and decision.answer != "none":
+        decision = _more(decision, "the kernel was asked to reclaim and could free nothing")
+    found = Resolution(decision, lowered, queued)
+    return found if decision.answer != "end" else _end(situation, found, decision, policy)
+
+
+def _end(
+    situation: StallSituation, found: Resolution, decision: GuardDecision, policy: GuardPolicy
+) -> Resolution:
+    """Whether a container is ended now, or what is waited for."""
+    if situation.killed:
         waits = f"{situation.killed} was killed; waiting for its memory to be freed"
-        return replace(found, decision=GuardDecision("none", _more(found.decision, waits).because))
-    if found.decision.answer != "end" or situation.short_for is None:
+        return replace(found, decision=_more(replace(decision, answer="none"), waits))
+    if situation.short_for is None:
         return found
     if situation.evicted and situation.short_for < policy.doubt_seconds:
         waits = f"{situation.evicted} is being evicted; waiting for its memory"
-        none = GuardDecision("none", _more(found.decision, waits).because)
+        none = _more(replace(decision, answer="none"), waits)
         return replace(found, decision=none, no_memory=True)
     if situation.short_for < policy.relief_seconds:
         of_node = not _assess(situation, situation.overrides, policy).room.within
@@ -243,8 +246,11 @@ def _more(decision: GuardDecision, why: str) -> GuardDecision:
     return replace(decision, because=f"{decision.because}; {why}")
 
 
-def _search(situation: StallSituation, override: HighOverride, policy: GuardPolicy) -> Resolution:
-    """The first answer that helps; takes grants back, the least used one first, until there is one."""
+def _search(
+    situation: StallSituation, override: HighOverride, policy: GuardPolicy
+) -> tuple[GuardDecision, dict[str, int]]:
+    """The first answer that helps, and the memory.high of others that it lowers: grants are taken back, the
+    least used one first, until there is one."""
     overrides, lowered = dict(situation.overrides), dict[str, int]()
     sample, first = situation.samples[situation.path], None
     while True:
@@ -259,12 +265,12 @@ def _search(situation: StallSituation, override: HighOverride, policy: GuardPoli
             refused=situation.refused,
         )
         if found.answer not in ("end", "none"):
-            return Resolution(found, lowered)
+            return found, lowered
         first = first or found
         rest = {at: sampled for at, sampled in overrides.items() if at not in lowered}
         path, value = _least_used(situation, assessment, rest, policy)
         if not path:
-            return Resolution(first)
+            return first, {}
         lowered[path] = value
         overrides[path] = replace(overrides[path], value=value)
 
