@@ -104,6 +104,11 @@ class Finding(Struct, frozen=True, kw_only=True):
         return self.path, self.file, self.expected, self.verdict
 
     @property
+    def planned(self) -> str | None:
+        """What the plan has of its file, None: nothing, and ``expected`` is the value of a new cgroup."""
+        return self.expected if self.rule else None
+
+    @property
     def counts(self) -> bool:
         """Whether the answer is no because of it."""
         return self.severity != "info"
@@ -130,6 +135,13 @@ class AuditReport(Struct, frozen=True):
 def unlike(file: str | None, found: str | None, planned: str | None) -> str:
     """That a file has another value than the plan, None: the plan has none."""
     return f"{file} is {found}, {'not planned' if planned is None else f'planned {planned}'}"
+
+
+def unexplained(file: str | None, found: str | None, planned: str | None) -> str:
+    """The same where nothing explains it."""
+    if planned is None:
+        return f"{file} is {found}, but nothing on this node sets it here"
+    return unlike(file, found, planned)
 
 
 def pending(finding: Finding, message: str) -> Finding:

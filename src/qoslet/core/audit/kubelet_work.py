@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from qoslet.core.audit.finding import AuditReport, Finding, pending
+from qoslet.core.audit.finding import AuditReport, Finding, pending, unexplained, unlike
 from qoslet.core.audit.verdicts.groups import is_container
 from qoslet.core.audit.verdicts.left_behind import CPUSETS
 from qoslet.core.cgroup.interface_files import PROTECTION
@@ -137,10 +137,9 @@ def _with_age(one: Finding, work: KubeletWork) -> Finding:
     if work.older is None:
         return one
     known = _plain(work.older)
-    plan = f"planned {one.expected}" if one.rule else "but nothing on this node sets it here"
-    plain = f"{one.file} is {one.found}, {plan}"
     uid = pod_uid(one.path)
     if one.is_earlier and uid not in known and (not work.running or uid in _plain(work.running)):
+        plain = unexplained(one.file, one.found, one.planned)
         return replace(one, verdict="drift", message=plain, is_earlier=False)
     doubt = one.doubt
     if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:
@@ -148,6 +147,7 @@ def _with_age(one: Finding, work: KubeletWork) -> Finding:
     is_odd = not doubt.lacking or _plain(doubt.differing) & known
     if is_odd and not (doubt.is_default or doubt.follows):
         return one
+    plain = unlike(one.file, one.found, one.planned)
     told = f"{plain}: left by {doubt.told}; restarting the pod sets it"
     return replace(one, verdict="stale", message=told)
 

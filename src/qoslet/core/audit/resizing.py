@@ -64,8 +64,9 @@ def _is_kept(one: Finding, kept: Mapping[tuple[str, str], str]) -> bool:
 
 def _as_kept(one: Finding) -> Finding:
     """A finding whose value an agent keeps."""
-    planned = one.expected if one.rule else None
-    message = f"{unlike(one.file, one.found, planned)}: qoslet's agent keeps it so by its policy"
+    message = (
+        f"{unlike(one.file, one.found, one.planned)}: qoslet's agent keeps it so by its policy"
+    )
     hint = "qoslet agent --status lists what it keeps, and gives back when it ends"
     return replace(one, severity="info", message=message, hint=hint, fix=None, writer="qoslet")
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
-from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict, unlike
+from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict, unexplained, unlike
 from qoslet.core.audit.live import LiveCgroup, Units
 from qoslet.core.audit.repair import UNKNOWN_SYSTEMD
 from qoslet.core.audit.verdicts.alike import AlikeValues, alike_files
@@ -221,7 +221,7 @@ class Values:
         )
         if is_note:
             verdict: Verdict = "stale"
-            message = f"{file} is {found}, not planned: {LEFT_HIGH}"
+            message = f"{unlike(file, found, None)}: {LEFT_HIGH}"
         elif clean:
             verdict = "stale" if left_behind(level, file) is not None else "latent"
             message = f"systemd has {unit.name}={unit.text}, which no plan sets: a daemon-reload writes it"
@@ -245,10 +245,10 @@ class Values:
         """Why a file has a value that no plan sets. ``may_be_old``: its unit does not say otherwise."""
         found, row = at.live.values[file], left_behind(level, file)
         if row is None or not may_be_old or self._is_by_hand(at.cgroup, file, at.live):
-            return "drift", f"{file} is {found}, but nothing on this node sets it here"
+            return "drift", unexplained(file, found, None)
         earlier = self._earlier.left_by(at.cgroup, file)
         cause = self._left_by(row) if earlier is None else f"left by {earlier}; {row.clear}"
-        return "stale", f"{file} is {found}, not planned: {cause}"
+        return "stale", f"{unlike(file, found, None)}: {cause}"
 
     def _unusual(self, at: _At, file: str, usual: str) -> Iterator[Finding]:
         """A file that nobody sets here, but a runtime or systemd for all alike."""
