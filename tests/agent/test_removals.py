@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.ports import DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
 from qoslet.core.api.manifest import Options
+from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.host.files.watched_manifests import ManifestFiles
 from tests.agent.test_desired_state import ROOT, here, uid
 
@@ -25,6 +26,16 @@ spec: {containers: [{name: c, command: [sleep, inf], resources: {requests: {cpu:
 ---
 """
 SHORT = REMOVAL_SECONDS / 2
+
+
+class Nothing:
+    """A store in which nothing is."""
+
+    def read(self) -> dict[str, bytes]:
+        return {}
+
+    def write(self, contents: Mapping[str, bytes]) -> bool:
+        return bool(contents)
 
 
 class Followed:
@@ -51,6 +62,22 @@ class Followed:
             monotonic=lambda: self.now,
             removal_seconds=REMOVAL_SECONDS,
         )
+
+    def next_agent(self, **manifests: str) -> None:
+        """Another agent comes; an earlier one started these pods from these files."""
+        self.files.close()
+        self.restart()
+        pods = {
+            uid(name): RuntimePod(uid(name), f"default/{name}", "", 1.0, {}, manifest=file)
+            for name, file in manifests.items()
+        }
+        self.source.take_up(Nothing(), "", pods)
+        self.turn(2 * REMOVAL_SECONDS)
+
+    def kept_by(self, file: Path, seconds: float = 0.0) -> str:
+        """Which path with a fault keeps a pod that an earlier agent started from a file."""
+        unread = self.turn(seconds).unread
+        return "settling" if unread.settling else unread.fault_of(str(file)).rpartition("/")[2]
 
     def turn(self, seconds: float = 0.0) -> DesiredState:
         self.now += seconds
@@ -301,3 +328,32 @@ def test_a_file_with_a_fault_that_is_removed_ends_its_pods_beside_an_older_fault
     followed.file.unlink()
     assert followed.pods() == followed.pods(SHORT) == {"one", "two"}
     assert followed.pods(SHORT + 0.1) == set()
+
+
+def test_the_next_agent_follows_a_file_with_a_fault_that_is_renamed(followed: Followed) -> None:
+    first, other = followed.file, followed.file.with_name("other.yaml")
+    first.write_text("kind: [")
+    other.write_text("kind: [")
+    followed.next_agent(one=str(first), two=str(other))
+    assert (followed.kept_by(first), followed.kept_by(other)) == ("a.yaml", "other.yaml")
+    for name in ("b.yaml", "a.yaml", "c.yaml"):
+        followed.file = followed.file.rename(followed.file.with_name(name))
+        assert followed.kept_by(first) == "settling"
+        assert followed.kept_by(first, 5 * REMOVAL_SECONDS) == name
+    first.write_text(POD % ("new", "1m"))
+    assert followed.kept_by(first) == "c.yaml", "another file of the name"
+    followed.file.unlink()
+    followed.turn()
+    assert followed.kept_by(first, 2 * REMOVAL_SECONDS) == "", "beside an older fault"
+    assert followed.kept_by(other) == "other.yaml"
+
+
+def test_a_file_with_a_fault_that_was_renamed_while_no_agent_ran_is_found(
+    followed: Followed,
+) -> None:
+    renamed, removed = followed.file, followed.file.with_name("removed.yaml")
+    renamed.rename(renamed.with_name("b.yaml")).write_text("kind: [")
+    followed.next_agent(one=str(renamed))
+    assert followed.kept_by(renamed) == "b.yaml"
+    followed.next_agent(one=str(renamed.with_name("b.yaml")), two=str(removed))
+    assert followed.kept_by(removed) == "", "what has the fault is known"

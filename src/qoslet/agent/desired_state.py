@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.agent.manifest_ports import CheckpointStore, ManifestReader
 from qoslet.agent.ports import DesiredPod, DesiredState, FailedManifest
-from qoslet.agent.removals import Removals
+from qoslet.agent.removals import Removals, new_name
 from qoslet.core.api.kinds import no_pod
 from qoslet.core.api.manifest import Options
 from qoslet.core.api.manifest_set import Entry, FileChange, ManifestSet
@@ -73,6 +73,7 @@ class ManifestSource:
         self._files = files
         self._wakes = wakes
         self._adopted: Mapping[str, str] = {}
+        self._standing: dict[str, str] = {}
         self._set = ManifestSet(options, self._running)
         self._chosen = _chosen(options)
         self._config_users = ConfigUsers()
@@ -175,6 +176,10 @@ class ManifestSource:
         restore_managers(fresh, store.read(), where)
         self._adopted = {uid: pod.key for uid, pod in standing.items()}
         self._set.keep({uid: pod.manifest for uid, pod in standing.items()})
+        started = {pod.manifest for pod in standing.values()}
+        absent = started - self._set.files
+        unknown = self._set.faulty - started
+        self._standing = {file: new_name(file, absent, unknown) for file in started}
         self._configure(self.live.node, self._of_node, None if fresh is None else fresh.kept())
         self._plan_all()
         self.live.keep(standing.keys())
@@ -250,6 +255,8 @@ class ManifestSource:
         touched = self._set.apply(changes)
         for entry in list(self._removals.entries.values()):
             self._follow_renamed(entry, faulty)
+        for file, name in self._standing.items():
+            self._standing[file] = new_name(name, faulty, self._set.faulty)
         users = self._config_users.of(self._set.config.take_changed())
         touched |= users & entries.keys()
         for uid in touched & entries.keys():
@@ -273,17 +280,11 @@ class ManifestSource:
     def _follow_renamed(self, entry: Entry, faulty: frozenset[str]) -> None:
         """Let a pod that leaves with a file that had a fault wait for it by its new name, which the runtime keeps
         for the next agent."""
-        if (file := self._renamed(entry.file, faulty)) != entry.file:
+        if (file := new_name(entry.file, faulty, self._set.faulty)) != entry.file:
             uid = entry.pod.uid
             self._pods[uid] = replace(self._pods[uid], manifest=file)
             self._changed.add(uid)
             self._removals.begin(replace(entry, file=file))
-
-    def _renamed(self, file: str, faulty: frozenset[str]) -> str:
-        """The name of a file that went with a fault: of one beside it that came at once with a fault, else its own."""
-        came = self._set.faulty - faulty if file in faulty - self._set.faulty else ()
-        folder = file.rpartition("/")[0]
-        return min((one for one in came if one.rpartition("/")[0] == folder), default=file)
 
     def _remove_due(self, paths: Sequence[Problem]) -> None:
         """Lose the pods that have left; ``paths`` is what there is to say about the files."""
@@ -356,9 +357,8 @@ class ManifestSource:
         faulty = rows | self._set.faulty
         if not faulty:
             return FailedManifest()
-        return FailedManifest(
-            faulty, frozenset(file.rpartition("/")[0] for file in self._set.files)
-        )
+        folders = frozenset(file.rpartition("/")[0] for file in self._set.files)
+        return FailedManifest(faulty, folders, renamed=dict(self._standing))
 
     def _report(self) -> tuple[Problem, ...]:
         """Everything that there is to say, put together once."""

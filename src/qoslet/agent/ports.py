@@ -232,12 +232,14 @@ class DesiredPod(Struct, frozen=True):
 
 class FailedManifest(Struct, frozen=True):
     """Manifest files and directories that cannot be read as they are (``faulty``), and the
-    directories of those that can: which pods the former ask for is not known. ``settling``: the
-    agent has just begun, and a file that is absent may be one that is being replaced."""
+    directories of those that can: which pods the former ask for is not known. ``renamed`` has the names by
+    which files of an earlier agent's pods go on. ``settling``: the agent has just begun, and a file that is
+    absent may be one that is being replaced."""
 
     faulty: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
     settling: bool = False
+    renamed: Mapping[str, str] = {}
 
     def fault_at(self, manifest: str) -> str:
         """Which of a file and its directory cannot be read; empty where both can."""
@@ -247,6 +249,7 @@ class FailedManifest(Struct, frozen=True):
     def fault_of(self, manifest: str) -> str:
         """The path whose fault leaves open whether a pod of ``manifest`` is desired; empty where
         nothing does. A pod of an unknown file may come from any."""
+        manifest = self.renamed.get(manifest, manifest)
         if fault := self.fault_at(manifest):
             return fault
         known = bool(manifest) and manifest.rpartition("/")[0] in self.directories

@@ -6,7 +6,7 @@ copies a file piece by piece closes it in between: that ends no pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 
 from qoslet.agent.ports import FailedManifest
@@ -67,3 +67,13 @@ class Removals:
         now = self._monotonic()
         waits = (until - now for until in self._until.values() if now < until < inf)
         return min(waits, default=None)
+
+
+def new_name(file: str, before: Collection[str], now: Collection[str]) -> str:
+    """By which name a file goes on that is one of those ``before`` and not ``now``: of one beside it that
+    came at once, else its own."""
+    if file not in before or file in now:
+        return file
+    folder = file.rpartition("/")[0]
+    came = (one for one in now if one not in before and one.rpartition("/")[0] == folder)
+    return min(came, default=file)

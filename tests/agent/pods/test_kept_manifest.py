@@ -91,6 +91,16 @@ def test_a_pod_stays_while_its_file_has_a_fault_and_counts(hierarchy: Hierarchy)
     assert two.bench.rows["a"].reason == ""
 
 
+def test_it_says_by_which_name_its_file_goes_on() -> None:
+    two = Two("v1", "a")
+    two.next(faulty=("/m/a.yaml",))
+    two.source.spoil("/m/b.yaml")
+    two.source.unread = replace(two.source.unread, renamed={"/m/a.yaml": "/m/b.yaml"})
+    two.bench.turn(1.0)
+    assert two.same("a")
+    assert two.bench.rows["a"].message.startswith("/m/b.yaml cannot be read: the pod stays")
+
+
 def test_the_file_without_its_fault_decides() -> None:
     two = Two("v1", "a", "b", "c")
     two.next(faulty=("/m/a.yaml", "/m/b.yaml", "/m/c.yaml"))

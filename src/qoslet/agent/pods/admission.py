@@ -113,14 +113,13 @@ class Admission:
         if runtime_pod.terminating:
             self._teardown.stop(worker)
             return
-        manifest = runtime_pod.manifest
         names = {one.pod.key for one in desired.pods.values()}
-        message = "" if worker.key in names else why_kept(worker.key, manifest, desired)
+        message = "" if worker.key in names else why_kept(worker.key, runtime_pod.manifest, desired)
         if not message:
-            self._log_stop(worker, manifest, desired)
+            self._log_stop(worker, runtime_pod.manifest, desired)
             self._teardown.stop(worker)
             return
-        worker.kept_manifest = manifest
+        worker.kept_manifest = runtime_pod.manifest
         self._context.kept.add(worker.uid)
         if runtime_pod.ended:
             enter(worker, WorkerPhase.TERMINATED)
@@ -144,10 +143,12 @@ class Admission:
                 self._decided(worker)
                 worker.set_reason("", "", context.clock.wall())
                 self._adopt_kept(worker, desired_pod)
-            elif worker.key in names or not why_kept(worker.key, manifest, desired):
+            elif worker.key in names or not (why := why_kept(worker.key, manifest, desired)):
                 self._log_stop(worker, manifest, desired)
                 self._decided(worker)
                 self._not_desired(worker.uid)
+            else:
+                worker.set_reason("ManifestUnread", why, context.clock.wall())
         self._resize_edited()
 
     def _decided(self, worker: PodWorker) -> None:
