@@ -117,7 +117,7 @@ class Fake:
         unit = bytes.fromhex(hexed(message.path or "")).decode()
         row = self.units.get(unit, {})
         states = {"ActiveState": ("state", "inactive"), "FreezerState": ("freezer", "running")}
-        found = row.get(*states.get(name, ("result", "")))
+        found = row.get(*states.get(name, (name if name in row else "result", "")))
         return Message.new_method_return(message, "v", [Variant("s", found)])
 
     def on_GetJob(self, message: Message, _: str) -> Message:  # noqa: N802

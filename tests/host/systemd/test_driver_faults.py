@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from dbus_fast import Variant
 
 from qoslet.core.cgroup.names import root_path
-from qoslet.core.reconcile.journal import Entry
+from qoslet.core.reconcile.journal import Created, Entry
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import BadInput, CannotDo
 from qoslet.host.systemd.bus import Bus
@@ -180,6 +181,24 @@ def test_a_group_that_somebody_stopped_is_noticed_and_made_again(bench: Bench) -
     assert outcome.errno_name == "ENODEV"
     good(driver.perform([Step("create", POD), *sets(POD, memory_max="8192")]))
     assert bench.text(POD, "memory.max") == "8192"
+
+
+@pytest.mark.parametrize("by", ["qoslet", "other"])
+def test_a_unit_of_an_earlier_run_is_made_again_whose_group_was_removed(
+    bench: Bench, by: str
+) -> None:
+    good(bench.driver().perform([Step("create", ROOT)]))
+    unit = POD.rpartition("/")[2]
+    text = [["Description", Variant("s", f"{by}: {unit}")]]
+    tell(bench, "StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "replace", text, [])
+    shutil.rmtree(bench.folder / "cgroup" / POD[1:])
+    driver = bench.driver()
+    driver.journal = Journal()
+    driver.journal.record([Created(ROOT, (bench.folder / "cgroup" / ROOT[1:]).stat().st_ino)])
+    (outcome,) = driver.perform([Step("create", POD)])
+    assert outcome.errno_name == ("EAGAIN" if by == "qoslet" else "EEXIST")
+    (outcome,) = driver.perform([Step("create", POD)])
+    assert bench.there(POD) is (by == "qoslet") is (outcome.error is None)
 
 
 @pytest.mark.parametrize(

@@ -239,11 +239,16 @@ def alone(properties: Sequence[Signed]) -> list[Signed]:
     return [*properties, *preferred]
 
 
+def description(unit: str) -> str:
+    """What a unit that qoslet makes is called."""
+    return f"qoslet: {unit}"
+
+
 def creation(unit: str, above: str, pids: Sequence[int] = ()) -> list[Signed]:
     """The properties of a new slice or scope besides its values; ``above`` is its slice. Source:
     opencontainers/cgroups systemd."""
     result: list[Signed] = [
-        ("Description", "s", f"qoslet: {unit}"),
+        ("Description", "s", description(unit)),
         ("DefaultDependencies", "b", False),
     ]
     if unit_type(unit) == "Slice":

@@ -9,9 +9,8 @@ import asyncio
 import errno
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 
-from qoslet.core.cgroup.unit_properties import Signed
+from qoslet.core.cgroup.unit_properties import Signed, description
 from qoslet.host.cgroupfs.write_errors import CgroupError
 from qoslet.host.systemd.bus import PLACE, SYSTEMD, Bus, BusReply, variants
 
@@ -108,7 +107,8 @@ class Units:
         self._kept: set[str] = set()
 
     async def make(self, unit: str, properties: Sequence[Signed], *, ours: bool) -> bool:
-        """Start a transient unit; False if it runs already, which is refused unless ``ours``.
+        """Start a transient unit; False if it runs already, which is refused unless it is ``ours`` or an
+        earlier run of qoslet made it: its group is gone, or it would be in the journal.
 
         One that failed or was stopped but is remembered is cleared first. Raises ``CgroupError``.
         """
@@ -129,7 +129,10 @@ class Units:
                 if error.name != _EXISTS:
                     raise refusal(unit, "make the unit", error) from None
                 runs = await self._state_at_rest(unit) in _RUNS
-                if (runs or last) and not (ours or error.again):
+                ours = (
+                    ours or error.again or await self._get(unit, "Description") == description(unit)
+                )
+                if (runs or last) and not ours:
                     raise refusal(unit, "make the unit", error) from None
                 if runs:
                     return False
@@ -209,13 +212,7 @@ class Units:
 
     async def _frozen(self, units: Sequence[str]) -> list[str]:
         """Those of the units that are frozen themselves."""
-        found = []
-        for unit in units:
-            with suppress(BusReply):
-                place = object_path(unit)
-                if await self.bus.get(place, f"{SYSTEMD}.Unit", "FreezerState") == "frozen":
-                    found.append(unit)
-        return found
+        return [one for one in units if await self._get(one, "FreezerState") == "frozen"]
 
     async def _forget_failed(self, stem: str) -> None:
         """Forget the scopes of a slice that systemd ended after an OOM kill: they would keep it loaded, and
@@ -238,11 +235,14 @@ class Units:
 
     async def state(self, unit: str) -> str:
         """ActiveState of a unit; ``inactive`` where there is none, or where it cannot be read."""
+        return await self._get(unit, "ActiveState") or "inactive"
+
+    async def _get(self, unit: str, name: str) -> str:
+        """A property of a unit; empty where it cannot be read."""
         try:
-            found = await self.bus.get(object_path(unit), f"{SYSTEMD}.Unit", "ActiveState")
+            return str(await self.bus.get(object_path(unit), f"{SYSTEMD}.Unit", name) or "")
         except BusReply:
-            return "inactive"
-        return str(found or "inactive")
+            return ""
 
     async def _state_at_rest(self, unit: str) -> str:
         """ActiveState of a unit once it is not being stopped any more, at most ``stop_seconds`` on: a
