@@ -13,8 +13,8 @@ from qoslet.core.reconcile.journal import Created
 from qoslet.errors import CannotDo
 from qoslet.host.state.folder import has_logs_of
 from qoslet.host.state.journal_file import JournalFile, claim
-from qoslet.host.state.resume import open_journal
-from tests.host.state.test_journal_file import BOOT, ROOT, Groups, claimed, said
+from qoslet.host.state.resume import open_journal, read_journal
+from tests.host.state.test_journal_file import BOOT, ROOT, Groups, claimed, left, said
 from tests.host.state.test_journal_file import state as state
 
 FILES = ["journal", "lock", "reserve"]
@@ -123,6 +123,17 @@ def test_a_folder_that_is_moved_is_moved_back(state: str) -> None:
     assert sorted(os.listdir(f"{state}/qoslet")) == FILES
     refused(state)
     journal.close(gone=True)
+
+
+def test_who_comes_while_a_folder_is_moved_is_told_where_it_is(state: str) -> None:
+    left(state, Created(ROOT, 4))
+    os.rename(f"{state}/qoslet", f"{state}/away")
+    with pytest.raises(CannotDo, match=f"was moved to {state}/away") as caught:
+        read_journal(ROOT, Groups(qoslet=4), state=state, boot=BOOT)
+    assert f"mv {state}/away {state}/qoslet" in str(caught.value.hint)
+    os.rename(f"{state}/away", f"{state}/qoslet")
+    ledger, _ = read_journal(ROOT, Groups(qoslet=4), state=state, boot=BOOT)
+    assert ledger.is_owned(ROOT, 4)
 
 
 def test_an_agent_that_has_lost_its_root_stops_and_says_so(state: str) -> None:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+
+from qoslet.core.reconcile.journal import read
+from qoslet.errors import CannotDo
+from qoslet.host.linux.procfs import listed
+from qoslet.host.state.folder import JOURNAL
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -34,3 +40,19 @@ def reopened(path: str, folder: int) -> tuple[int, str]:
     fresh = os.open(path, _FOLDER)
     os.close(folder)
     return fresh, note
+
+
+def refuse_moved(root: str, path: str) -> None:
+    """Raise ``CannotDo`` where the state folder of a root, which is not at ``path``, is beside it by another
+    name: what runs there is recorded in it."""
+    state = os.path.dirname(path)
+    for place in (f"{state}/{name}" for name in sorted(listed(state))):
+        with suppress(OSError), open(f"{place}/{JOURNAL}", "rb") as file:
+            header = read(file.readline()).header
+            if header is not None and header.root == root and place != path:
+                raise CannotDo(
+                    f"the state of this tree was moved to {place}",
+                    where=root,
+                    hint="its pods may run, so start them nowhere else: an agent that lives moves it back "
+                    f"in a few seconds; without one mv {place} {path}",
+                )

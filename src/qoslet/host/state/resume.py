@@ -47,6 +47,7 @@ from qoslet.host.state.journal_file import (
     same_place,
 )
 from qoslet.host.state.keepers import keepers_of
+from qoslet.host.state.moved import refuse_moved
 from qoslet.host.state.prune import Recorded, prune
 from qoslet.host.state.root_lock import cannot
 
@@ -356,6 +357,7 @@ def _check_root(
             where=root,
             hint="start them nowhere else; the keeper writes their records again: repeat this in a few seconds",
         )
+    refuse_moved(root, folder)
     damaged = parts is not None and (parts.parsed.bad or parts.boot_known or parts.verb == "run")
     logs = f"{log_directory(os.environ, os.geteuid())}/{os.path.basename(folder)}"
     if damaged or has_logs_of(logs, tree.below(root)):
