@@ -4,7 +4,7 @@ with another one does not write them again."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 
 from msgspec import Struct
@@ -101,29 +101,16 @@ class EarlierConfiguration:
         explained = set[str]()
         for other in other_configurations(self._context.node, file, list(self._differing(file))):
             every = list(self._rows(other))
-            rows = [one for one in every if one.is_earlier is not None]
-            earlier = [one for one in rows if one.is_earlier]
-            is_sure = other.keeps_limits and _tells_period(rows)
-            found = earlier if is_sure else _left_rows(every)
-            if other.is_for_all and len(earlier) < len(rows):
-                # with the age of the kubelet those of all older pods still tell
-                found, earlier = [], earlier if len(earlier) >= _LEAST_IN_A_ROW else []
-            having = frozenset(row.uid for row in found or earlier)
+            having, is_sure = _evidence(other, every)
             if not having:
                 continue
-            count = "the pod was" if len(having) == 1 else f"{len(having)} pods were"
-            told = f"{other.told}, in force when {count} created"
-            lacking = frozenset(row.uid for row in rows if not row.is_earlier)
-            others = [row for row in every if row.is_earlier is None]
-            differing = frozenset(row.uid for row in others)
-            first = min(row.identity for row in found or earlier)
-            follows = len(differing) >= _LEAST_IN_A_ROW and differing <= explained
-            follows = follows and all(row.identity < first for row in others)
-            doubt = Doubt(told, having, lacking, differing, other.is_default, follows)
-            explained |= {row.uid for row in found}
-            places = ((row.path, file) for row in found or earlier for file in row.files)
-            is_sure = bool(found)
-            yield _Earlier(told, frozenset(places), None if is_sure else doubt, bool(lacking))
+            doubt = _doubt(other, every, having, explained)
+            if is_sure:
+                explained |= doubt.having
+            places = ((row.path, file) for row in having for file in row.files)
+            yield _Earlier(
+                doubt.told, frozenset(places), None if is_sure else doubt, bool(doubt.lacking)
+            )
 
     def _differing(self, file: str) -> Iterator[Differing]:
         """What is planned in a file of pods and containers, where something else was found. On v1 quota
@@ -177,6 +164,38 @@ class EarlierConfiguration:
 
 def _is_unlimited(quota: str) -> bool:
     return quota.startswith(("max", "-1"))
+
+
+def _evidence(other: OtherConfiguration, every: list[_Row]) -> tuple[list[_Row], bool]:
+    """The rows that have the values of another configuration, and whether they are enough to be sure of it."""
+    rows = [row for row in every if row.is_earlier is not None]
+    earlier = [row for row in rows if row.is_earlier]
+    if other.is_for_all and len(earlier) < len(rows):
+        # with the age of the kubelet those of all older pods still tell
+        return earlier if len(earlier) >= _LEAST_IN_A_ROW else [], False
+    is_sure = other.keeps_limits and _tells_period(rows)
+    found = earlier if is_sure else _left_rows(every)
+    return found or earlier, bool(found)
+
+
+def _doubt(
+    other: OtherConfiguration, every: list[_Row], having: list[_Row], explained: Collection[str]
+) -> Doubt:
+    """What speaks for another configuration, and against it. ``explained``: pods of which one is sure."""
+    uids = frozenset(row.uid for row in having)
+    count = "the pod was" if len(uids) == 1 else f"{len(uids)} pods were"
+    others = [row for row in every if row.is_earlier is None]
+    differing = frozenset(row.uid for row in others)
+    first = min(row.identity for row in having)
+    follows = len(differing) >= _LEAST_IN_A_ROW and differing.issubset(explained)
+    return Doubt(
+        told=f"{other.told}, in force when {count} created",
+        having=uids,
+        lacking=frozenset(row.uid for row in every if row.is_earlier is False),
+        differing=differing,
+        is_default=other.is_default,
+        follows=follows and all(row.identity < first for row in others),
+    )
 
 
 def _tells_period(rows: list[_Row]) -> bool:
