@@ -218,6 +218,21 @@ def test_a_kept_pod_that_the_runtime_loses_is_forgotten() -> None:
     assert two.bench.keeper.running == {"a"}
 
 
+def test_processes_without_a_record_stay_while_a_file_has_a_fault() -> None:
+    two = Two("v1", "a")
+    pid = two.bench.keeper.kept.pop("a").pids["app"]
+    two.next(faulty=("/m/a.yaml",))
+    two.bench.turn(60.0)
+    what = f"{TIER}/poda belongs to no pod (process {pid})"
+    told = [line for line in two.bench.said if line.startswith(what)]
+    assert told == [f"{what}: leaving it while /m/a.yaml cannot be read"]
+    assert two.bench.groups("a")
+    two.source.spoil()
+    two.bench.turn(600.0)
+    assert f"{what}: removing it" in two.bench.said
+    assert not two.bench.groups("a")
+
+
 def test_a_node_that_is_planned_anew_ends_no_kept_pod() -> None:
     two = Two("v1", "a", "b")
     two.next("b", faulty=("/m/a.yaml",))

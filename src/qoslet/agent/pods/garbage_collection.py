@@ -16,13 +16,13 @@ from qoslet.errors import QosletError
 
 
 class _Orphan(Struct):
-    """One of them: when to try, the last delay, and whether it was reported. ``pod``: the cgroup of the pod in
-    which it is of no container; nothing is ended there."""
+    """One of them: when to try, the last delay, and what was reported of it last. ``pod``: the cgroup of the
+    pod in which it is of no container; nothing is ended there."""
 
     retry_at: float
     pod: str = ""
     backoff_seconds: float = 0.0
-    reported: bool = False
+    reported: str = ""
 
 
 class _PlannedCgroups:
@@ -143,18 +143,20 @@ class GarbageCollector:
         return max(min(waits), self._next) if waits else None
 
     def _remove(self, path: str, orphan: _Orphan) -> bool:
-        """Kill what is in a cgroup and remove it; returns whether it is gone."""
+        """Kill what is in a cgroup and remove it; returns whether it is gone. A manifest that cannot be read
+        may have the pod: its processes stay until it can."""
         context = self._context
         below = context.executor.observer.observe(path, values=False).cgroups
         is_busy = any(one.pids for one in below.values())
-        if not orphan.reported:
-            orphan.reported = True
+        unread = context.desired.unread.faulty if context.desired is not None and is_busy else ()
+        fault = min(unread, default="")
+        plan = f"leaving it while {fault} cannot be read" if fault else "removing it"
+        if orphan.reported != plan:
+            orphan.reported = plan
             whose = f"no container of {orphan.pod}" if orphan.pod else "no pod"
-            context.log.notes.append(
-                f"{path} belongs to {whose} ({self._describe(below)}): removing it"
-            )
+            context.log.notes.append(f"{path} belongs to {whose} ({self._describe(below)}): {plan}")
         try:
-            if is_busy and (orphan.pod or not context.killer.kill(path)):
+            if is_busy and (fault or orphan.pod or not context.killer.kill(path)):
                 self._back_off(orphan)
                 return False
         except (QosletError, OSError) as error:
@@ -183,7 +185,7 @@ class GarbageCollector:
         """Remove the volumes of an unknown pod; returns whether they are gone."""
         context = self._context
         if not orphan.reported:
-            orphan.reported = True
+            orphan.reported = uid
             context.log.notes.append(f"removing volumes of unknown pod {uid}")
         try:
             gone = context.volumes.remove(uid)
