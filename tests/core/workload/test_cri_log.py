@@ -83,3 +83,13 @@ def test_directories_are_a_kubelets_and_fit_a_file_name() -> None:
     long = path_of(f"{'n' * 63}/{'p' * 253}", "0" * 36)
     assert len(long) == 255
     assert long.endswith(f"_{'0' * 36}")
+
+
+def test_long_uids_have_directories_of_their_own() -> None:
+    names = {path_of("default/web", uid + "0" * 251) for uid in "ab"}
+    assert len(names) == 2
+    assert all(len(name) <= 255 and name.startswith("default_web_") for name in names)
+    (place,) = {
+        name.rpartition("_")[2] for name in names if path_of("default/web", "a" + "0" * 251) == name
+    }
+    assert path_of("default/web", place) in names, "it is found by what its name says"

@@ -17,6 +17,7 @@ from qoslet.host.state.root_lock import cannot
         (errno.EFBIG, "ulimit -f"),
         (errno.ENOSPC, "file system is full"),
         (errno.ENOTDIR, "check the directory"),
+        (errno.ENAMETOOLONG, "use a shorter --cgroup-root"),
         (errno.EACCES, "run as root"),
     ],
 )

@@ -77,7 +77,11 @@ def parse(line: bytes) -> LogEntry | None:
 
 def path_of(key: str, uid: str) -> str:
     """The directory of a pod's logs below that of all, at most 255 bytes; ``key`` is
-    ``namespace/name``."""
+    ``namespace/name``. A UID that leaves no room has its digest there."""
     namespace, _, name = key.partition("/")
     room = 255 - len(namespace) - len(uid) - 2
+    if room < 0:
+        from hashlib import sha256
+
+        return path_of(key, sha256(uid.encode()).hexdigest())
     return f"{namespace}_{name[:room]}_{uid}"

@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
-from errno import EDQUOT, ELOOP, ENOSPC, ENOTDIR
+from errno import EDQUOT, ELOOP, ENAMETOOLONG, ENOSPC, ENOTDIR
 
 from qoslet.core.cgroup.names import SLICE, is_below, root_path
 from qoslet.errors import MACHINE_HINTS, BadInput, CannotDo
@@ -322,4 +322,6 @@ def cannot(what: str, error: OSError, where: str) -> CannotDo:
     hint = "run as root; qoslet run --simulate needs no privileges"
     if not isinstance(error, PermissionError):
         hint = MACHINE_HINTS.get(error.errno or 0, "check the directory (default: /run/qoslet)")
+    if error.errno == ENAMETOOLONG:
+        hint = "it is named after the root: use a shorter --cgroup-root"
     return CannotDo(f"{what}: {error.strerror}", where=where, hint=hint)
