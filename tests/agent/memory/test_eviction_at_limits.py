@@ -135,6 +135,38 @@ def test_a_pod_stuck_at_its_own_limit_has_time_and_one_with_page_cache_all_of_it
         assert any("it has been at its own limit for" in line for line in bench.said)
 
 
+@pytest.mark.parametrize(
+    ("what", "ended"), [("", True), ("kill", False), ("swap", False), ("computes", False)]
+)
+def test_a_pod_whose_processes_may_not_be_killed_has_ten_seconds_since_it_last_got_on(
+    what: str, ended: bool
+) -> None:
+    """Tries stop for 0.75 s of each 1.5; what gets on does so every seven seconds."""
+    bench = Pressed()
+    bench.pod("other", 1300)
+    bench.pod("stuck", 255, "cpu=100m memory=256Mi", "cpu=1 memory=256Mi")
+    bench.time(3)
+    path = next(one for one in bench.groups("stuck") if one.endswith("podstuck"))
+    begun, outs, times = bench.clock.now, 0, 0
+    for number in range(120):
+        outs += 9 if number % 6 < 3 else 0
+        times += number % 28 == 27
+        bench.memory.fired.add(path)
+        bench.memory.set(
+            path,
+            max=256 * MIB,
+            events={"oom": outs, "oom_kill": times if what == "kill" else 0},
+            swap=20 * times * MIB if what == "swap" else 0,
+            user_usec=900_000 * times if what == "computes" else 0,
+        )
+        bench.stall = 0.15
+        bench.time(0.25)
+        if "stuck" not in bench.keeper.running:
+            break
+    assert bench.keeper.running == ({"other"} if ended else {"other", "stuck"}), bench.said
+    assert not ended or 10.0 <= bench.clock.now - begun <= 12.5
+
+
 def test_page_cache_that_is_protected_does_not_count_as_memory_to_be_had() -> None:
     for low in (0, 600):
         bench = Pressed()

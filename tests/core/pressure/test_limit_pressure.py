@@ -128,6 +128,23 @@ def test_a_pod_in_which_the_kernel_finds_nobody_to_kill(
     assert group_state(looks).kind == "calm", "what is below a QoS cgroup is not its own"
 
 
+@pytest.mark.parametrize(
+    ("outs", "kills", "kind"),
+    [
+        ((9, 9, 18), (0, 0, 0), "short"),
+        ((0, 9, 9), (0, 0, 0), "short"),
+        ((9, 9, 9), (0, 0, 0), "calm"),
+        ((0, 9, 9), (0, 0, 1), "calm"),
+    ],
+)
+def test_a_try_that_kills_nobody_may_last_from_one_look_to_the_next(
+    outs: Sequence[int], kills: Sequence[int], kind: str
+) -> None:
+    seen = zip(groups(200, 0.15, hits=0), outs, kills, strict=True)
+    looks = [replace(one, events={"oom": out, "oom_kill": kill}) for one, out, kill in seen]
+    assert stuck_state(looks).kind == kind
+
+
 def test_who_may_not_be_killed_and_computes_gets_on() -> None:
     looks = [replace(one, user_usec=number * 400_000) for number, one in enumerate(spared(0.15))]
     assert stuck_state(looks).kind == "own limit"

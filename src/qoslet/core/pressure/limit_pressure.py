@@ -78,9 +78,9 @@ def _state(
     hits = [_grown(before, after) for before, after in pairwise(samples)]
     name = "memory.max" if last.max is not None and last.max <= limit else "memory.high"
     numbers += f" of {name} {human_bytes(limit)}, hit {hits[-1]} times, {describe(rates[-1])}"
-    # a try that takes nothing may last for longer than there is between two looks
+    # a try that takes nothing, or kills nobody, may last for longer than there is between two looks
     waits = in_vain or (all(hits) and all(_waits_at_limit(rate, thresholds) for rate in rates))
-    spared = whole and all(_kills_nobody(*pair) for pair in pairwise(samples))
+    spared = whole and _kills_nobody(samples[0], last)
     numbers += ", the kernel cannot kill any of its processes" if spared else ""
     if not (waits or spared):
         return PressureState(path, "calm", 0, numbers, rates)
