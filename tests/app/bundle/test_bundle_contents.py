@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
-from qoslet.app.bundle.contents import MOST, BundleSource, kubelet_document, packed
+from qoslet.app.bundle.contents import (
+    MOST,
+    BundleSource,
+    bundle_parts,
+    kubelet_document,
+    packed,
+)
 from qoslet.core.bundle.archive import unpack
 from qoslet.core.bundle.parts import BUNDLE, CGROUPS
 from qoslet.core.bundle.rows import CgroupRow, cgroup_rows
@@ -14,6 +21,7 @@ from qoslet.core.node.flags import NO_FLAGS
 from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.machine import Machine
 from qoslet.core.node.resolve import node_from
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.host.cgroupfs.observe.cgroup_rows import CgroupsResult
 
 NODE = {
@@ -47,11 +55,12 @@ def source(cgroups: int) -> BundleSource:
         }
         return CgroupRow(f"/kubepods/burstable/pod{number}/c", "v2", number, 1, {**files, **more})
 
+    held = {("/kubepods/burstable/pod0/c", "memory.high"): "4096"}
     node, _ = node_from([("n", NODE)], NO_FLAGS, Probed)
     return BundleSource(
         node=node, kubelet=kubelet_document(node), api_node=None, machine=NODE, pods=None, units=None,
         cgroups=CgroupsResult([row(number) for number in range(cgroups)], []), versions={},
-        facts=Machine(probed=Probed()),
+        facts=Machine(probed=Probed()), work=KubeletWork(), held=held,
     )  # fmt: skip
 
 
@@ -69,3 +78,12 @@ def test_a_bundle_stays_below_its_bound(cgroups: int, left_out: str) -> None:
     assert all(("memory.stat" in row.files) == (not left_out) for row in rows)
     assert (left_out in given.missing.get(CGROUPS, "")) is True
     assert left_out.encode() in found[BUNDLE]
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_what_an_agent_keeps_has_the_name_of_its_cgroup(redact: bool) -> None:
+    found = bundle_parts(source(1), "", redact=redact)
+    (held,) = json.loads(found[BUNDLE])["kubelet"]["held"]
+    (row,) = cgroup_rows(found[CGROUPS], "b")
+    assert held == {"path": row.path, "file": "memory.high", "value": "4096"}
+    assert ("pod0" in held["path"]) is not redact

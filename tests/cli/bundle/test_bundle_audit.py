@@ -99,6 +99,21 @@ def test_a_release_that_the_kubelet_did_not_tell_is_not_told_by_the_bundle(tmp_p
     assert (code, found["findings"]) == (0, [])
 
 
+def test_what_an_agent_keeps_beside_the_kubelet_is_told_as_its_own(tmp_path: Path) -> None:
+    about = json.loads(unpack(NUMA_NODE.read_bytes(), "b").parts["bundle.json"])
+    rows = rows_of(NUMA_NODE)
+    row = next(one for one in rows if one["path"].endswith("/burstable"))
+    row["files"]["cpu.weight"] = "7"
+    held = {"path": row["path"], "file": "cpu.weight", "value": "7"}
+    for values, code, severity in (([], 1, "warning"), ([held], 0, "info")):
+        about["kubelet"]["held"] = values
+        text = json.dumps(about).encode()
+        kept = changed(tmp_path, NUMA_NODE, bundle_json=text, cgroups_jsonl=text_of(rows))
+        ended, found = audited(kept)
+        told = [(one["file"], one["severity"]) for one in found["findings"]]
+        assert (ended, told) == (code, [("cpu.weight", severity)])
+
+
 def test_cpus_and_memory_are_those_that_the_kubelet_handed_out(tmp_path: Path) -> None:
     code, found = audited(NUMA_NODE)
     assert (code, found["compared"], found["findings"]) == (0, 484, [])

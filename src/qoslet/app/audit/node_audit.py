@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from qoslet.app.own_tree import choose_tree, without_ended
 from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.resolve import as_written
 from qoslet.core.node.running_kubelet.work import KubeletWork
-from qoslet.errors import BadInput, CannotDo, QosletError
+from qoslet.errors import BadInput, CannotDo
 
 if TYPE_CHECKING:
     import argparse
@@ -134,17 +134,16 @@ class NodeAudit:
 
 def beside_agent(found: Audited) -> Audited:
     """What was found beside a kubelet, without what its agent keeps otherwise than the kubelet would."""
-    from qoslet.app.node.asked_guest import agent_status
-    from qoslet.core.audit.resizing import without_kept
+    from qoslet.app.node.asked_guest import agent_held
 
     if not any(one.counts for one in found.report.findings):
         return found
-    try:
-        held = agent_status(found.plan.node.kubelet.cgroup_root)["held"]
-    except QosletError:
-        # none runs, or another user's
-        return found
-    kept = {(one["cgroup"], one["file"]): one["value"] for one in held}
+    return _without_kept(found, agent_held(found.plan.node.kubelet.cgroup_root))
+
+
+def _without_kept(found: Audited, kept: Mapping[tuple[str, str], str]) -> Audited:
+    from qoslet.core.audit.resizing import without_kept
+
     return replace(found, report=without_kept(found.report, kept))
 
 
@@ -185,4 +184,5 @@ def _audit_bundle(args: argparse.Namespace, bundle: BundleInputs, inputs: Inputs
     known = bundle.kubelet_work()
     work = None if known is None or args.filename else lambda: known
     chosen = allocated if can_ask else None
-    return audit_source(plan, source, mounts, None, chosen, work, releases)
+    found = audit_source(plan, source, mounts, None, chosen, work, releases)
+    return found if work is None else _without_kept(found, bundle.held())

@@ -12,7 +12,7 @@ from qoslet.core.api.schema import encode_json
 from qoslet.core.bundle import parts as part
 from qoslet.core.bundle.allowed import STATE_V2
 from qoslet.core.bundle.fields import Rename, keep, node_fields, pod_fields
-from qoslet.core.bundle.kubelet_state import kubelet_state
+from qoslet.core.bundle.kubelet_state import HeldValue, KubeletState, kubelet_state
 from qoslet.core.bundle.machine_facts import facts_text
 from qoslet.core.bundle.redaction import (
     Pseudonyms,
@@ -60,6 +60,8 @@ class BundleSource(Struct):
     """The CPUs and memory that it has handed out."""
     releases: Sequence[str] = ()
     """Those that it may be besides the node's, where it did not tell its own."""
+    held: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The values that qoslet's agent keeps beside it, by path and file."""
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -161,10 +163,18 @@ def _about(source: BundleSource, time: str, names: Pseudonyms | None) -> dict[st
         ],
         "unreadFiles": len(unread),
         "leastOomScoreAdj": source.least_oom_score_adj,
-        "kubelet": None
-        if source.work is None
-        else kubelet_state(source.work, source.kept, names or keep, source.releases),
+        "kubelet": None if source.work is None else _kubelet_state(source, source.work, names),
     }
+
+
+def _kubelet_state(
+    source: BundleSource, work: KubeletWork, names: Pseudonyms | None
+) -> KubeletState:
+    held = [
+        HeldValue(path if names is None else names.path(path), file, value)
+        for (path, file), value in source.held.items()
+    ]
+    return kubelet_state(work, source.kept, names or keep, source.releases, held)
 
 
 def kubelet_document(node: Node) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.app.bundle.contents import BundleSource, kubelet_document
 from qoslet.app.node.agent_pods import PodDocuments, agent_pods, pod_documents
+from qoslet.app.node.asked_guest import agent_held
 from qoslet.app.node.assigned import kubelet_assignments
 from qoslet.app.node.found_node import PODS as KUBELET_PODS
 from qoslet.app.node.found_node import RELEASE, FoundNode, KubeletOptions, find_node
@@ -102,6 +103,7 @@ def gather(asked: BundleOptions) -> BundleSource:
         work=None if kubelet is None or asked.paths else kubelet.work,
         kept=None if kubelet is None else kubelet_assignments(kubelet, node),
         releases=() if kubelet is None or asked.flags.kubernetes else possible_releases(kubelet),
+        held={} if kubelet is None else agent_held(node.kubelet.cgroup_root),
         missing=missing,
     )
 

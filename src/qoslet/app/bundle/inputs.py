@@ -165,6 +165,12 @@ class BundleInputs:
         state = self._about().kubelet
         return None if state is None else state.work()
 
+    def held(self) -> dict[tuple[str, str], str]:
+        """The values that the agent beside that kubelet kept, by path and file. Raises BadInput."""
+        state = self._about().kubelet
+        rows = () if state is None else state.held
+        return {(one.path, one.file): one.value for one in rows}
+
     def assignments(self, node: Node) -> Assignments | None:
         """The CPUs and memory that the kubelet had handed out, as far as they fit a node. Raises BadInput."""
         state = self._about().kubelet

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import DecodeError, json
 
 from qoslet.core.cgroup.names import concrete, root_of, root_path, to_cgroupfs
-from qoslet.errors import BadInput, CannotDo
+from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.questions.http_client import ask
 from qoslet.host.state.agents import guest_roots
 from qoslet.host.state.folder import escaped, state_directory
@@ -29,6 +29,16 @@ def agent_status(cgroup_root: str | None) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("kind") != "AgentStatus":
         raise CannotDo("the agent answers with another document", where=folder)
     return found
+
+
+def agent_held(cgroup_root: str | None) -> dict[tuple[str, str], str]:
+    """The values that the agent of that kubelet keeps, by path and file; none where no agent answers, or another
+    user's."""
+    try:
+        held = agent_status(cgroup_root)["held"]
+    except QosletError:
+        return {}
+    return {(one["cgroup"], one["file"]): one["value"] for one in held}
 
 
 def agent_folder(cgroup_root: str | None, state: str) -> str:

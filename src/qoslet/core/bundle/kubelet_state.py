@@ -22,6 +22,14 @@ class AssignedResources(Struct, omit_defaults=True):
     memory: list[MemoryBlock] = []
 
 
+class HeldValue(Struct):
+    """A value that qoslet's agent keeps beside the kubelet."""
+
+    path: str
+    file: str
+    value: str
+
+
 class KubeletState(Struct, rename="camel"):
     """The field ``kubelet`` of ``bundle.json``, with pods by their UIDs; ``assigned`` by UID and container.
     ``releases`` are those that it may be besides the node's, where it did not tell its own."""
@@ -34,6 +42,7 @@ class KubeletState(Struct, rename="camel"):
     is_assigning: bool = False
     assigned: dict[str, dict[str, AssignedResources]] = {}
     releases: list[str] = []
+    held: list[HeldValue] = []
 
     def work(self) -> KubeletWork:
         """The same for an audit."""
@@ -60,9 +69,13 @@ class KubeletState(Struct, rename="camel"):
 
 
 def kubelet_state(
-    work: KubeletWork, kept: Assignments | None, rename: Rename, releases: Sequence[str] = ()
+    work: KubeletWork,
+    kept: Assignments | None,
+    rename: Rename,
+    releases: Sequence[str] = (),
+    held: Sequence[HeldValue] = (),
 ) -> KubeletState:
-    """What goes into a bundle; ``rename`` gives names others."""
+    """What goes into a bundle; ``rename`` gives names others, but for those of the cgroups of ``held``."""
 
     def uids(found: frozenset[str]) -> list[str]:
         return [rename("uid", uid) for uid in sorted(found)]
@@ -76,6 +89,7 @@ def kubelet_state(
         is_assigning=work.is_assigning,
         assigned={} if kept is None else _assigned(kept, rename),
         releases=list(releases),
+        held=list(held),
     )
 
 
