@@ -12,6 +12,8 @@ from qoslet.core.audit.finding import SEVERITIES, Finding, Verdict
 from qoslet.core.audit.live import LiveTree, Units
 from qoslet.core.audit.repair import Repair
 from qoslet.core.audit.writers import Ownership, level_of, ownership
+from qoslet.core.cgroup.accepts import same
+from qoslet.core.cgroup.interface_files import released
 from qoslet.core.cgroup.names import concrete, root_of, to_cgroupfs
 from qoslet.core.node.node import Node
 from qoslet.core.problem import Severity
@@ -60,6 +62,15 @@ class AuditContext(Struct, frozen=True):
     def level(self, cgroup: Cgroup) -> Level:
         """The level of a planned cgroup in the table of writers."""
         return level_of(cgroup, self.root)
+
+    def limits_both_classes(self, file: str) -> bool:
+        """Whether the cgroups of Burstable and BestEffort pods both have a limit in a file, as --qos-reserved
+        gives it to both."""
+        host = self.node.host
+        fresh = released(file, host.hierarchy) or ""
+        paths = [one.path or "" for one in self.plan.cgroups if self.level(one) == "qos"]
+        found = [self.live.cgroups[path].values for path in paths if path in self.live.cgroups]
+        return not any(same(file, one.get(file, fresh), fresh, host.page_size) for one in found)
 
     def owner(self, cgroup: Cgroup, file: str, *, is_kept: bool = False) -> Ownership:
         """Who owns a file of a planned cgroup. ``is_kept``: systemd has the value as a property."""

@@ -121,7 +121,6 @@ def test_a_property_and_file_that_both_differ_were_set_through_systemd(folder: s
         ("container", "memory.low", "4194304"),
         ("pod", "memory.min", "4194304"),
         ("qos", "memory.low", "4194304"),  # PR 140267: 1.37 clears it, older kubelets do not
-        ("qos", "memory.max", "1073741824"),  # --qos-reserved
         ("node", "memory.min", "4194304"),
     ],
 )

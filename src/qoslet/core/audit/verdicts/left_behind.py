@@ -28,8 +28,8 @@ class LeftBehind(Struct, frozen=True):
     """What clears it, besides writing the file."""
 
 
-_MEMORY = ("memory.max", "memory.limit_in_bytes")
-_OF_PODS = (*_MEMORY, "cpu.max", "cpu.cfs_quota_us")
+MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
+_OF_PODS = (*MEMORY_LIMITS, "cpu.max", "cpu.cfs_quota_us")
 LIMITS = (*_OF_PODS, "memory.memsw.limit_in_bytes")
 _RESTART = "restarting the pod clears it"
 _REMOVED = "a limit that the pod no longer has (a resize cannot remove limits)"
@@ -53,7 +53,7 @@ TABLE: tuple[LeftBehind, ...] = (
         "Memory QoS, which no longer sets it", "nothing else clears it",
     ),
     LeftBehind(
-        _MEMORY, ("qos",),
+        MEMORY_LIMITS, ("qos",),
         "--qos-reserved, which is no longer set", "nothing else clears it",
     ),
     LeftBehind(_OF_PODS, ("pod",), _REMOVED, _RESTART),
@@ -62,7 +62,7 @@ TABLE: tuple[LeftBehind, ...] = (
         ("pids.max",), ("pod",), "--pod-max-pids, which is no longer set", _RESTART,
     ),
     LeftBehind(
-        (*_MEMORY, "pids.max", "cpu.shares", "cpu.weight", "hugetlb."), ("kubepods", "reserved"),
+        (*MEMORY_LIMITS, "pids.max", "cpu.shares", "cpu.weight", "hugetlb."), ("kubepods", "reserved"),
         "a reservation that is no longer enforced", "nothing else clears it",
     ),
     LeftBehind(

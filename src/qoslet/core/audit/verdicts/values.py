@@ -17,6 +17,7 @@ from qoslet.core.audit.verdicts.earlier import EarlierConfiguration
 from qoslet.core.audit.verdicts.left_behind import (
     CPUSETS,
     LIMITS,
+    MEMORY_LIMITS,
     LeftBehind,
     left_behind,
     may_be_left,
@@ -265,6 +266,8 @@ class Values:
         """Whether no configuration of before leaves such a value."""
         if file in CPUSETS and cgroup.container is not None:
             return not self._cpusets.may_be_left(cgroup, live, file)
+        if file in MEMORY_LIMITS and self._context.level(cgroup) == "qos":
+            return not self._context.limits_both_classes(file)
         if self._never_had(cgroup, file):
             return self._earlier.left_by(cgroup, file) is None
         # without Memory QoS nothing tells how much it gave
