@@ -190,6 +190,20 @@ def test_a_certificate_that_is_refused_may_have_expired() -> None:
     assert why.message == "the credentials are not valid or have expired"
 
 
+def test_both_ports_say_why_a_page_is_not_there() -> None:
+    answers = KubeletAnswer()
+    with kubelet_port({"/pods": 403}) as (number, _):
+        for _ in range(2):
+            take(answers, KubeletPort("127.0.0.1", number, False), "/pods", Credentials())
+    take(answers, KubeletPort("127.0.0.1", 1, True), "/pods", Credentials())
+    why = answers.why_not("/pods")
+    assert why is not None
+    first = f"; http://127.0.0.1:{number}/pods: system:anonymous may not get nodes/pods"
+    assert why.message.endswith(first)
+    assert why.message.count("may not get") == 1
+    assert why.where.startswith("https://127.0.0.1:1")
+
+
 def test_who_did_not_answer_shortly_before_gets_one_second() -> None:
     now = [100.0]
     waits = AnswerTimes(6.0, lambda: now[0])

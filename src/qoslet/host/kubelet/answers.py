@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.core.node.running_kubelet.release import release_of_metrics
@@ -51,10 +52,15 @@ class KubeletAnswer(Struct):
         return page in self.places
 
     def why_not(self, page: Page) -> Unavailable | None:
-        """Why a page is not there: the last of the ports that were asked. A port that does not answer is
-        not asked for more pages."""
-        rows = [one for one in self.unavailable if one.page == page] or self.unavailable
-        return rows[-1] if rows else None
+        """Why a page is not there: of the last of the ports that were asked, and the one before if that refused it.
+        A port that does not answer is not asked for more pages."""
+        rows = [one for one in self.unavailable if one.page == page] or self.unavailable[-1:]
+        if not rows:
+            return None
+        *before, last = rows
+        others = dict.fromkeys(one for one in before if one.is_refused and one != last)
+        told = "".join(f"; {one.where}: {one.message}" for one in others)
+        return replace(last, message=last.message + told)
 
     def refuses(self, page: Page) -> bool:
         """Whether the kubelet answers, but does not give a page to this user."""
