@@ -358,3 +358,16 @@ def test_a_container_that_waits_for_its_image_hides_nothing_of_its_pod(
     (sandbox,) = [path for path in live.cgroups if path.startswith(f"{pod}/0")]
     found = look(waits, written(live, sandbox, "cpu.weight", "77")).findings
     assert [one.path for one in found] == ([] if notes else [sandbox])
+
+
+@pytest.mark.parametrize(("least", "written_back"), [(None, -997), (-1000, -997), (0, 0)])
+def test_oom_score_adj_is_put_back_as_far_as_the_machine_lets(
+    folder: str, least: int | None, written_back: int
+) -> None:
+    plan = plan_of(folder)
+    path = next(one.path or "" for one in plan.cgroups if one.oom_score_adj == -997)
+    live = changed(tree_of(plan), path, oom_score_adj=(12,), pids=(7,))
+    found = sole(plan, replace(live, least_oom_score_adj=least))
+    assert (found.expected, found.fix) == (
+        "-997", f"printf '%s' {written_back} > /proc/7/oom_score_adj",
+    )  # fmt: skip

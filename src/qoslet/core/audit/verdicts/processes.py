@@ -149,7 +149,8 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
         return None
     level: Level = "sandbox" if cgroup.level == "sandbox" else "container"
     least = context.live.least_oom_score_adj
-    if expected in found or (least is not None and max(expected, least) in found):
+    possible = expected if least is None else max(expected, least)
+    if expected in found or possible in found:
         return None
     row = writer_of(level, OOM, context.node.profile.minor)
     own = context.owner(cgroup, OOM).writer == "qoslet"
@@ -177,5 +178,5 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
         rule=rule,
         because=None if rule is None else RULES[rule].because(*cgroup.oom_inputs),
         source=None if rule is None else RULES[rule].source,
-        fix=None if pid is None else f"printf '%s' {expected} > /proc/{pid}/{OOM}",
+        fix=None if pid is None else f"printf '%s' {possible} > /proc/{pid}/{OOM}",
     )
