@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,43 @@ def test_groups_of_every_hierarchy_are_observed(
     tmp_path: Path, memory: tuple[str, ...], cpu: tuple[str, ...], names: list[str]
 ) -> None:
     assert observed(tmp_path, memory, cpu) == ["/q", *(f"/q/{name}" for name in names)]
+
+
+def nest(top: Path, name: str, depth: int) -> None:
+    """Groups in one another, as whoever is in a cgroup may make them."""
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.close(os.open("cgroup.procs", os.O_CREAT, dir_fd=at))
+        os.mkdir(name, dir_fd=at)
+        at, above = os.open(name, os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(os.open("cgroup.procs", os.O_CREAT, dir_fd=at))
+    os.close(at)
+
+
+@pytest.mark.parametrize(("name", "depth"), [("d", 1200), ("n" * 200, 40)])
+def test_groups_are_observed_however_deep_they_are(tmp_path: Path, name: str, depth: int) -> None:
+    for controller in V1:
+        (tmp_path / controller / "q").mkdir(parents=True)
+    nest(tmp_path / "cpu" / "q", name, depth)
+    (tmp_path / "memory" / "q" / "cgroup.procs").touch()
+    observer = CgroupObserver("v1", {one: str(tmp_path / one) for one in V1})
+    opened = len(os.listdir("/proc/self/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 100, hard))
+    try:
+        found = [*observer.observe("/q", values=False).cgroups]
+        tree = MountedTree(str(tmp_path / "cpu"), keeps=32)
+        below = tree.below("/q")
+        assert tree.read(found[-1], "cgroup.procs") == ""
+        tree.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        observer.close()
+        # pytest removes by recursion
+        subprocess.run(["rm", "-r", tmp_path / "cpu"], check=True)
+    assert found == [f"/q{f'/{name}' * n}" for n in range(depth + 1)]
+    assert [*below] == found
 
 
 def test_a_group_without_groups_below_is_not_listed(

@@ -14,6 +14,7 @@ from errno import EEXIST, ENODEV, ENOENT
 from functools import lru_cache
 from typing import ClassVar, Protocol, TypeVar
 
+from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.host.linux.descriptors import EXHAUSTED, kept_at_most
 
 KEPT = 128
@@ -29,6 +30,8 @@ _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_TRUNC
 _CHUNK = 65536
+_LONGEST = 1000
+"""Characters of a path that the kernel takes at once: 4096 bytes."""
 ONE_READ = 448
 """Bytes. A value is shorter, and Python keeps so few without asking for memory; a read that gives
 fewer gave all."""
@@ -121,22 +124,31 @@ class MountedTree:
         """Open ``path`` from the nearest directory that is open."""
         if self._mount is None:
             self._mount = os.open(self.point, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        above, before = path, len(self._kept)
-        while above and above not in self._kept:
-            above = parent(above)
+        above, before = self._nearest(path), len(self._kept)
         at = self._kept[above] if above else self._mount
         for name in filter(None, path[len(above) :].split("/")):
             above = f"{above}/{name}"
             at = os.open(name, _DIRECTORY, dir_fd=at)
             self._kept[above] = at
+            while len(self._kept) > self._keeps and self._close_oldest(above):
+                pass
         self._trim(path, before)
         return at
 
+    def _nearest(self, path: str) -> str:
+        """Which path at or above is open; empty for the mount."""
+        if path.count("/") > len(self._kept):
+            # whoever is in a group may nest others without end
+            return max(
+                (one for one in self._kept if is_at_or_below(path, one)), key=len, default=""
+            )
+        while path and path not in self._kept:
+            path = parent(path)
+        return path
+
     def _trim(self, path: str, before: int) -> None:
         """Close the oldest descriptors but that of ``path``, then those of the others, until as
-        many are kept as may be; no more than ``before`` are as many as there were."""
-        while len(self._kept) > self._keeps and self._close_oldest(path):
-            pass
+        many are kept as the process may; no more than ``before`` are as many as there were."""
         if len(self._kept) <= before:
             return
         most = kept_at_most()
@@ -291,7 +303,10 @@ class MountedTree:
         """What the kernel says of a group by its name, None where there is none."""
         mount = self.fd("") if self._mount is None else self._mount
         try:
-            return os.stat(path[1:] or ".", dir_fd=mount, follow_symlinks=False)
+            if len(path) < _LONGEST:
+                return os.stat(path[1:] or ".", dir_fd=mount, follow_symlinks=False)
+            above, _, name = path.rpartition("/")
+            return os.stat(name, dir_fd=self.fd(above), follow_symlinks=False)
         except FileNotFoundError:
             return None
 

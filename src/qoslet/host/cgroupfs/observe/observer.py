@@ -30,6 +30,8 @@ from qoslet.host.linux.openat import (
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LEVELS = 16
+"""Directories above one another that are open at once, if descriptors are not few."""
 _ASKED = 8
 """Cgroups that are asked for by name: a list of all costs as much as eight questions."""
 
@@ -88,7 +90,7 @@ class CgroupObserver:
         found: dict[str, ObservedCgroup] = {}
         path = checked(root)
         place = _Place(path, tuple(_open_path(tree, path) for tree in self._layout.trees))
-        self._look(place, values, found, few=are_few())
+        self._look(place, values, found, 0 if are_few() else _LEVELS)
         return Observed(at, found)
 
     def read_cgroup(self, path: str) -> ObservedCgroup | None:
@@ -134,25 +136,34 @@ class CgroupObserver:
         return file_list_bytes(stat_v1(text) if self._v1 else pairs(text))
 
     def _look(
-        self, place: _Place, values: bool, found: dict[str, ObservedCgroup], *, few: bool
+        self, place: _Place, values: bool, found: dict[str, ObservedCgroup], levels: int
     ) -> None:
-        """One cgroup and all below it; parents come before their children. Closes its directories,
-        with ``few`` descriptors before those below it are opened."""
+        """One cgroup and all below it; parents come before their children. Closes its directories, which
+        stay open meanwhile for so many ``levels``: whoever is in a cgroup may nest others without end."""
         try:
-            group = self._group(place, values)
-            if group is None:
-                return
-            found[place.path or "/"] = group
-            names = self._children(place, values)
-            for name in () if few else names:
+            names = self._take(place, values, found)
+            for name in names if levels else ():
                 directories = tuple(_open_below(one, name) for one in place.directories)
-                self._look(_Place(f"{place.path}/{name}", directories), values, found, few=False)
+                self._look(_Place(f"{place.path}/{name}", directories), values, found, levels - 1)
         finally:
             _close(place.directories)
-        for name in names if few else ():
-            path = f"{place.path}/{name}"
+        waiting = [] if levels else [f"{place.path}/{name}" for name in reversed(names)]
+        while waiting:
+            path = waiting.pop()
             directories = tuple(_open_path(tree, path) for tree in self._layout.trees)
-            self._look(_Place(path, directories), values, found, few=True)
+            try:
+                names = self._take(_Place(path, directories), values, found)
+            finally:
+                _close(directories)
+            waiting += [f"{path}/{name}" for name in reversed(names)]
+
+    def _take(self, place: _Place, values: bool, found: dict[str, ObservedCgroup]) -> list[str]:
+        """Take in one cgroup; the names of those below it."""
+        group = self._group(place, values)
+        if group is None:
+            return []
+        found[place.path or "/"] = group
+        return self._children(place, values)
 
     def _children(self, place: _Place, values: bool) -> list[str]:
         """Names of the cgroups below: of the first hierarchy, or of all without ``values``."""
