@@ -47,6 +47,13 @@ def test_a_line_is_a_checksum_and_json() -> None:
     assert lines([Created("/q/ü", 5)]) == '40b1aa9e ["made","/q/ü",5]\n'.encode()
 
 
+def test_the_removal_of_a_cgroup_whose_name_is_no_text_is_left_out() -> None:
+    ours: list[Entry] = [Removed("/q/ü"), Created("/q", 4)]
+    assert lines([ours[0], Removed("/q/\udcff"), ours[1]]) == lines(ours)
+    with pytest.raises(UnicodeEncodeError):
+        lines([Created("/q/\udcff", 5)])
+
+
 @given(st.lists(ENTRIES))
 def test_what_is_written_is_read(entries: list[Entry]) -> None:
     assert read(lines([HEADER, *entries])) == ParsedJournal(HEADER, tuple(entries))

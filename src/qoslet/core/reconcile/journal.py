@@ -122,9 +122,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 def lines(entries: Iterable[Entry]) -> bytes:
-    """The entries as lines."""
-    texts = [_encode(entry) for entry in entries]
+    """The entries as lines, but for those of removals whose path is no text: others made these
+    cgroups, and nothing of them is to be undone."""
+    entries = list(entries)
+    try:
+        texts = [_encode(entry) for entry in entries]
+    except UnicodeEncodeError:
+        kept = (one for one in entries if not isinstance(one, Removed) or _is_text(one.path))
+        texts = [_encode(entry) for entry in kept]
     return b"".join([b"%08x %b\n" % (crc32(text), text) for text in texts])
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be written down."""
+    try:
+        return bool(path.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def beginning(header: Header) -> list[Entry]:
