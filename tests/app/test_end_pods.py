@@ -126,3 +126,4 @@ def test_only_what_runtimes_made_for_pods_is_theirs() -> None:
     assert made_by_runtimes(paths, ours, (), {pod}) == inside
     assert made_by_runtimes(paths, ours, (), ()) == []
     assert made_by_runtimes(paths, ours, {f"{pod}/tools"}, ()) == [f"{pod}/tools"]
+    assert made_by_runtimes(paths, {*ours, f"{pod}/{app}"}, {f"{pod}/{app}"}, ()) == inside[:1]

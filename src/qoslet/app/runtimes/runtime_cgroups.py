@@ -1,4 +1,4 @@
-"""The cgroups that runtimes made for the pods of a tree: they are in no journal."""
+"""The cgroups that runtimes and containers made in the pods of a tree: they are in no journal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ID = re.compile("[0-9a-f]{64}")
 
 
 def runtime_cgroups(tree: OwnedTree) -> list[str]:
-    """Those that exist, and all below them, children first. The records of an OCI runtime's pods name
-    them; where the pods are in a container runtime, they are in a pod's cgroup and their names have an id."""
+    """Those that exist, and all below them, children first. The records of pods name the containers'; what is
+    below these was made in them. Where the pods are in a container runtime, they are in a pod's cgroup and their names have an id."""
     folder = folder_of(tree.place.root)
     records = records_below(f"{folder}/{KEEPER}", PodRecord)
     named = {path for record in records for path in record.cgroups.values()}
@@ -31,14 +31,15 @@ def runtime_cgroups(tree: OwnedTree) -> list[str]:
 def made_by_runtimes(
     paths: Sequence[str], ours: Collection[str], named: Collection[str], pods: Collection[str]
 ) -> list[str]:
-    """The cgroups among ``paths`` that runtimes made, in the same order: not ``ours`` and ``named``, or with an id
-    in one of ``pods``. What others make beside pods is not among them."""
+    """The cgroups among ``paths`` that runtimes and containers made, in the same order: not ``ours`` and ``named``
+    or in one that is, or with an id in one of ``pods``. What others make beside pods is not among them."""
     tops = [
         path
         for path in paths
         if path not in ours
         and (
             path in named
+            or path.rpartition("/")[0] in named
             or (path.rpartition("/")[0] in pods and _ID.search(path.rpartition("/")[2]))
         )
     ]
