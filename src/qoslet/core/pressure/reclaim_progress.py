@@ -67,6 +67,13 @@ class ReclaimProgress(Struct, frozen=True):
         return self.waiting_ratio >= _WAITING_RATIO and (self.cpu or 0.0) < 2 * _IDLE_CPUS
 
     @property
+    def faults_only(self) -> bool:
+        """Whether page faults read back all that reclaim takes, and nobody computes outside of the kernel. Of a
+        program whose text is all that can be taken, that is all it does; on a fast disk it hardly waits for it."""
+        idle = self.user_cpu is not None and self.user_cpu < _IDLE_CPUS
+        return self._returns and self.faulted is not None and not self.by_calls and idle
+
+    @property
     def by_calls(self) -> bool:
         """Whether system calls read files again: so many pages are no page faults'."""
         return self.faulted is not None and self.faulted < self.reread

@@ -1,0 +1,62 @@
+"""A program whose own text is all that reclaim can take at memory.high."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from qoslet.core.memory.sample import MemorySample, Pressure
+from qoslet.core.pressure.throttle_stall import StallTracker
+from tests.core.pressure.test_throttle_stall import MIB, Look, sample, verdicts
+
+SEEN = (
+    (20.61, 78272, 596, 2475, 2315, 306, 75, 8036, 143, 19),
+    (21.11, 78560, 204, 7865, 7071, 4980, 239, 8036, 315, 70),
+    (22.22, 78500, 440, 15727, 13771, 11741, 476, 8036, 786, 146),
+    (22.75, 78452, 436, 15870, 13854, 11828, 480, 8036, 786, 146),
+    (23.61, 78652, 380, 16356, 14256, 12232, 495, 8105, 997, 151),
+    (24.61, 78660, 592, 16978, 14860, 12877, 517, 8141, 1196, 160),
+    (25.12, 78344, 664, 20885, 18183, 16212, 632, 8141, 1336, 199),
+    (26.51, 78656, 700, 21405, 18634, 16675, 647, 8196, 1535, 203),
+    (27.33, 78676, 508, 22060, 19198, 17171, 664, 8240, 1597, 207),
+    (27.95, 78452, 380, 26905, 23204, 21147, 804, 8240, 1762, 252),
+    (28.59, 78268, 440, 30459, 26179, 24199, 911, 8240, 1939, 290),
+)
+"""Perl fills a hash, Linux 6.12: when, KiB in use and of page cache, pages scanned, taken and read back, major
+faults, ms of CPU outside of the kernel and of waiting, high events."""
+
+
+def looks(
+    *, psi: bool = True, user: float = 0.0, faults: float = 1.0, cache: int = 0
+) -> list[Look]:
+    """What was seen, but for CPUs outside of the kernel, a share of the faults, and MiB that are page cache."""
+    found = []
+    for at, used, files, scanned, taken, reread, faulted, computed, waited, highs in SEEN:
+        stat = {"anon": 77432 * 1024 - cache * MIB, "inactive_file": files * 1024 + cache * MIB}
+        stat |= {"pgscan": scanned, "pgsteal": taken, "workingset_refault_file": reread}
+        stat["pgmajfault"] = int(faulted * faults)
+        one: MemorySample = sample(
+            at, current=used * 1024, high=80_527_360, local={"high": highs}, stat=stat
+        )
+        used_usec = computed * 1000 + int(at * user * 1e6)
+        pressure = Pressure(0, waited * 1000, 0, waited * 1000) if psi else None
+        cpu = {"usage_usec": int(at * 8e5), "user_usec": used_usec}
+        found.append(Look(0, replace(one, pressure=pressure, **cpu)))
+    return found
+
+
+def states(found: list[Look]) -> list[tuple[str, StallTracker]]:
+    return [(track.verdict.state, track) for _, track in verdicts(found)]
+
+
+@pytest.mark.parametrize("psi", [True, False])
+def test_whose_text_alone_is_taken_and_read_back_stalls_however_little_it_waits(psi: bool) -> None:
+    found = states(looks(psi=psi))
+    assert [state for state, _ in found].index("stalled") <= 2, "1.6 s"
+    assert {state for state, _ in found[2:]} == {"stalled"}
+    assert found[-1][1].verdict.doubtful, "it is not killed at once"
+
+
+@pytest.mark.parametrize("found", [looks(user=0.2), looks(faults=0.1), looks(cache=8)])
+def test_who_computes_or_reads_by_calls_or_has_page_cache_gets_on(found: list[Look]) -> None:
+    assert "stalled" not in [state for state, _ in states(found)]
