@@ -142,6 +142,13 @@ def test_runs_containers_and_pods(bench: Bench, shown) -> None:
     assert b"no logs of container none" in shown("shop/web/none", code=3)
 
 
+def test_a_container_that_is_only_begun_or_removed_has_no_logs(bench: Bench, shown) -> None:
+    bench.write("app", 0, b"stdout F hello")
+    (log,) = bench.folder.rglob("0.log")
+    log.unlink()
+    assert b"web/app has no logs (it is being started or removed" in shown("web", code=3)
+
+
 def test_a_pod_with_the_longest_name_has_logs_under_its_name(bench: Bench, shown) -> None:
     """A file name has 255 bytes: the name is cut there."""
     name = ".".join(["a" * 62] * 4)

@@ -79,6 +79,11 @@ def run(args: argparse.Namespace) -> int:
     folder = inspect.log_folder(checked_root(args.cgroup_root))
     place = location_of(args, folder)
     runs = place.runs()
+    if not runs:
+        raise CannotDo(
+            f"{place.pod}/{place.container} has no logs",
+            hint="it is being started or removed: see qoslet ps",
+        )
     number = runs[-1] - 1 if args.previous else runs[-1]
     if number not in runs:
         raise CannotDo(
