@@ -76,9 +76,13 @@ class NodeSite:
             )
             self._stories.end(ended, at, wall)
             self._stories.look(view, wall)
-            if agent is not None:
-                for pod, event in self._agent.events(agent, at, wall):
-                    self._stories.add(pod, event)
+            told = (
+                self._agent.exits((one.pod for one in plan.pods), at, wall)
+                if agent is None
+                else self._agent.events(agent, at, wall)
+            )
+            for pod, event in told:
+                self._stories.add(pod, event)
             self._history.add(rows, at, seconds)
             self._view, self._wall = view, wall
 

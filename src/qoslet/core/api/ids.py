@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from qoslet.core.api.annotations import is_static
 from qoslet.core.api.container_resources import ContainerResources, FieldFault, ResourceDecoder
-from qoslet.core.api.pod import NO_RESOURCES
+from qoslet.core.api.pod import NO_RESOURCES, LastExit
 from qoslet.core.api.schema import (
     ContainerStatusShape,
     Metadata,
@@ -91,17 +91,19 @@ def status_lists(
 
 
 class ContainerStates(Struct, frozen=True, gc=False):
-    """What a status says of containers, by name: the runtime's IDs, whether each runs now, and which were
-    started again."""
+    """What a status says of containers, by name: the runtime's IDs, whether each runs now, which were
+    started again, why those that wait do, and how they ended the last time."""
 
     ids: dict[str, str]
     running: dict[str, bool]
     restarted: set[str]
+    waiting: dict[str, str]
+    exits: dict[str, LastExit]
 
 
 def container_states(status: PodStatusShape, faults: list[FieldFault]) -> ContainerStates:
     """What every list of the status says; an ID that cannot be one is a fault."""
-    found = ContainerStates({}, {}, set())
+    found = ContainerStates({}, {}, set(), {}, {})
     for field, statuses in status_lists(status):
         if not statuses:
             continue
@@ -116,9 +118,29 @@ def container_states(status: PodStatusShape, faults: list[FieldFault]) -> Contai
                 found.ids[one.name] = identity
             if one.state and isinstance(one.state, dict):
                 found.running[one.name] = "running" in one.state
+                found.waiting[one.name] = _word(one.state.get("waiting"), "reason")
+            if (last := _last_exit(one)) is not None:
+                found.exits[one.name] = last
             if isinstance(one.restart_count, int) and one.restart_count > 0:
                 found.restarted.add(one.name)
     return found
+
+
+def _word(found: object, name: str) -> str:
+    """A field of an object that may be none; empty where it is no text."""
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _last_exit(status: ContainerStatusShape) -> LastExit | None:
+    """The end of a container that does not run, else the one before it was started again."""
+    for state in (status.state, status.last_state):
+        ended = state.get("terminated") if state and isinstance(state, dict) else None
+        if isinstance(ended, dict):
+            code = ended.get("exitCode")
+            reason, finished = _word(ended, "reason"), _word(ended, "finishedAt")
+            return LastExit(reason, code if isinstance(code, int) else 0, finished)
+    return None
 
 
 def may_be_resized(

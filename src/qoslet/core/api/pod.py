@@ -50,13 +50,22 @@ class PodLevel(Struct, frozen=True, gc=False):
 NO_POD_LEVEL = PodLevel()
 
 
+class LastExit(Struct, frozen=True, gc=False):
+    """How a container ended the last time, by the pod's status; ``finished_at`` as the API writes it."""
+
+    reason: str
+    exit_code: int
+    finished_at: str
+
+
 class Container(Struct, frozen=True, gc=False):
     """One container of a pod, whatever its list.
 
     ``field`` is its path in the pod (``spec.containers[0]``). ``id`` is the runtime's id where
     the status knows it. ``defaulted`` names the requests that were copied from the limits.
     ``runs``: whether the status says that it runs now, None where it does not tell.
-    ``image`` is as written. ``was_restarted``: whether the status says so.
+    ``image`` is as written. ``was_restarted``: whether the status says so. ``waits``: why it does not run,
+    in one word, such as ``CrashLoopBackOff``.
     """
 
     name: str
@@ -68,6 +77,8 @@ class Container(Struct, frozen=True, gc=False):
     runs: bool | None = None
     image: str | None = None
     was_restarted: bool = False
+    waits: str = ""
+    last_exit: LastExit | None = None
 
 
 ISOLATION = "experimental.windows.kubernetes.io/isolation-type"

@@ -223,9 +223,13 @@ class PodReader:
                     hint = "remove them: ephemeral containers cannot have resources"
                     faults.append(FieldFault(f"{prefix}{path}.resources", "are not allowed", hint))
                 known = ids.get(name), decoded.defaulted, running.get(name), shape.image
-                is_again = name in states.restarted
+                past = (
+                    name in states.restarted,
+                    states.waiting.get(name, ""),
+                    states.exits.get(name),
+                )
                 containers.append(
-                    Container(name, _role(role, shape), path, resources, *known, is_again)
+                    Container(name, _role(role, shape), path, resources, *known, *past)
                 )
         return containers
 

@@ -114,6 +114,7 @@ class ContainerStatusShape(Struct, gc=False):
     name: str | None = None
     container_id: str | None = msgspec.field(default=None, name="containerID")
     state: Any = None
+    last_state: Any = msgspec.field(default=None, name="lastState")
     restart_count: Any = msgspec.field(default=None, name="restartCount")
     resources: Raw = NOTHING
     allocated_resources: Raw = msgspec.field(default=NOTHING, name="allocatedResources")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.api.manifest import Options
+from qoslet.core.api.pod import Pod
 from qoslet.core.status.node_top import TopRow
 from qoslet.core.status.page.agent_story import AgentStory
 from qoslet.core.status.page.node_view import NodeView, freshness, marks, node_view
 from qoslet.core.status.page.pod_story import EVENTS_OF_A_POD, GONE_PODS, PodStories, StoryEvent
 from qoslet.core.status.page.row_history import RowHistory
+from qoslet.host.files.manifests import load_text
 from tests.web.demo import node_plan
 
 PLAN = node_plan(1)
@@ -207,6 +211,47 @@ def test_the_last_end_of_a_container_is_told_once() -> None:
     assert (pod, event.container) == ("shop/web-0", "app")
     assert (event.severity, event.text) == ("warning", "exited: Error, exit code 137")
     assert list(story.events(found, 3.0, 4.0)) == []
+
+
+def pod_with_status(*statuses: dict[str, Any]) -> Pod:
+    """A pod of a kubelet, with what its status says of its containers."""
+    names = [{"name": one["name"]} for one in statuses]
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web-0", "namespace": "shop", "uid": "u0"},
+        "spec": {"containers": names},
+        "status": {"containerStatuses": list(statuses)},
+    }
+    (pod,) = load_text(json.dumps(document).encode(), Options(), name="p").pods
+    return pod
+
+
+def ended(reason: str, code: int, second: int) -> dict[str, Any]:
+    finished = f"1970-01-01T00:16:{second:02}Z"
+    return {"terminated": {"reason": reason, "exitCode": code, "finishedAt": finished}}
+
+
+def test_how_containers_ended_by_the_status_is_told_once_each() -> None:
+    """Of a kubelet on cgroup v1: the cgroup of what was OOM-killed is gone before a look sees the kill."""
+    loop = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 2}
+    first = pod_with_status({**loop, "lastState": ended("OOMKilled", 137, 30)}, {"name": "new"})
+    story = AgentStory()
+    ((pod, event),) = story.exits([first], 60.0, 1000.0)
+    assert (pod, event.container, event.severity) == ("shop/web-0", "app", "warning")
+    assert (event.text, event.at, event.wall) == ("exited: OOMKilled, exit code 137", 50.0, 990.0)
+    assert list(story.exits([first], 62.0, 1002.0)) == []
+    again = pod_with_status({**loop, "state": ended("", 0, 59), "lastState": ended("Error", 1, 30)})
+    assert [(one.text, one.severity) for _, one in story.exits([again], 64.0, 1020.0)] == [
+        ("exited with code 0", "info")
+    ]
+    assert marks(POD, (), 2.0, 0, first) == ("CrashLoopBackOff", "OOM-killed")
+    assert marks(POD, (), 2.0, 0, again) == ()
+    starting = pod_with_status(
+        {"name": "app", "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}},
+        {"name": "odd", "state": {"waiting": 7}, "lastState": {"terminated": {"exitCode": "x"}}},
+    )
+    assert marks(POD, (), 2.0, 0, starting) == ()
 
 
 def test_marks_name_the_worst_first() -> None:

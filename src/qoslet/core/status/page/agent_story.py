@@ -1,15 +1,16 @@
-"""What an agent of qoslet tells of its pods, as events of their stories.
+"""What an agent of qoslet or a kubelet tells of its pods, as events of their stories.
 
-Pure: the document ``PodStates`` comes in. An agent repeats its last events in every answer, so each is
-told once.
+Pure: the document ``PodStates`` comes in, or pods with their status. Both repeat what happened in every answer,
+so each is told once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from qoslet.core.api.pod import Pod
 from qoslet.core.problem import Severity
 from qoslet.core.status.page.pod_story import StoryEvent, StoryKind
 
@@ -28,7 +29,7 @@ _WORDS = {
 
 
 class AgentStory:
-    """Turns answers of one agent into events."""
+    """Turns answers of one agent or kubelet into events."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[object, ...], None] = {}
@@ -50,6 +51,23 @@ class AgentStory:
             yield from self._once(row, "guard", text, "warning", now, wall, 0)
         for pod in document.get("items", ()):
             yield from self._of_pod(pod, now, wall)
+        self._forget()
+
+    def exits(
+        self, pods: Iterable[Pod], now: float, wall: float
+    ) -> Iterator[tuple[str, StoryEvent]]:
+        """New ends of containers by the status of their pods."""
+        for pod in pods:
+            for one in pod.containers:
+                if (last := one.last_exit) is not None:
+                    row = {"pod": pod.key, "time": last.finished_at, "cgroup": pod.uid}
+                    text = _exited(last.reason, last.exit_code)
+                    severity: Severity = "warning" if last.exit_code else "info"
+                    row["container"] = one.name
+                    yield from self._once(row, "agent", text, severity, now, wall, 0)
+        self._forget()
+
+    def _forget(self) -> None:
         if len(self._told) > REMEMBERED:
             for key in list(self._told)[: REMEMBERED // 2]:
                 del self._told[key]
@@ -86,7 +104,7 @@ class AgentStory:
             if last is None:
                 continue
             probe = ", after a failed probe" if last["afterProbe"] else ""
-            text = f"exited: {last['reason']}, exit code {last['exitCode']}{probe}"
+            text = f"{_exited(last['reason'], last['exitCode'])}{probe}"
             row = {"pod": name, "time": last["finishedAt"], "cgroup": container["cgroup"]}
             row["container"] = container["name"]
             severity: Severity = "warning" if last["exitCode"] else "info"
@@ -96,6 +114,10 @@ class AgentStory:
             text = ": ".join(filter(None, (pod.get("status") or reason, pod.get("message"))))
             row = {"pod": name, "time": pod.get("since"), "cgroup": pod["uid"]}
             yield from self._once(row, "agent", text, "error", now, wall, 0)
+
+
+def _exited(reason: str, code: int) -> str:
+    return f"exited: {reason}, exit code {code}" if reason else f"exited with code {code}"
 
 
 def _seconds(text: object, fallback: float) -> float:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.api.pod import Quantities
+from qoslet.core.api.pod import Pod, Quantities
 from qoslet.core.audit.finding import Finding
 from qoslet.core.node.node import allocatable, reserved
 from qoslet.core.resources.cgroup_tree import Plan
@@ -24,6 +24,7 @@ QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
 AT_LIMIT, NEAR_LIMIT = 0.95, 0.85
 """Parts of its memory limit from which on a pod is worth a look."""
 THROTTLED_SHARE, PRESSURE_PERCENT = 0.05, 5.0
+_STARTING = ("ContainerCreating", "PodInitializing")
 STALE_INTERVALS = 3
 """Looks that may fail before what is shown is called stale."""
 
@@ -116,12 +117,13 @@ def node_view(
         if row.level == "container":
             below.setdefault(row.parent, []).append(row)
     found = Counter("/".join(one.pod) for one in findings if one.pod is not None and one.counts)
-    pods = []
+    pods, known = [], {one.pod.key: one.pod for one in plan.pods}
     for row in rows:
         if row.level == "pod":
             containers = tuple(below.get(row.name, ()))
             count = found[row.title]
-            pods.append(PodView(row, containers, count, marks(row, containers, seconds, count)))
+            found_marks = marks(row, containers, seconds, count, known.get(row.title))
+            pods.append(PodView(row, containers, count, found_marks))
     node = plan.node
     return NodeView(
         plan=plan,
@@ -139,14 +141,20 @@ def node_view(
 
 
 def marks(
-    row: TopRow, containers: Sequence[TopRow], seconds: float, findings: int
+    row: TopRow,
+    containers: Sequence[TopRow],
+    seconds: float,
+    findings: int,
+    pod: Pod | None = None,
 ) -> tuple[str, ...]:
-    """Why a pod is worth a look, the worst first; empty where nothing is."""
+    """Why a pod is worth a look, the worst first; empty where nothing is. ``pod`` has what its status says."""
     all_rows = (row, *containers)
     if not row.exists:
         return ("absent",)
-    found = []
-    if any(one.oom_kills for one in all_rows):
+    told = () if pod is None else pod.containers
+    found = list(dict.fromkeys(one.waits for one in told if one.waits not in ("", *_STARTING)))
+    last = {one.last_exit.reason for one in told if one.last_exit is not None}
+    if "OOMKilled" in last or any(one.oom_kills for one in all_rows):
         found.append("OOM-killed")
     share = max((one.memory_share or 0.0 for one in all_rows), default=0.0)
     if share > AT_LIMIT:
