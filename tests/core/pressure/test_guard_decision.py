@@ -214,13 +214,18 @@ def test_nobody_is_killed_while_files_stream_through_it() -> None:
     before = base.verdict.signals
     assert before is not None
 
-    def freeing(rate: float, returned: float) -> str:
-        signs = replace(before, freed_per_second=rate * MIB, refault_ratio=returned)
-        return answered(decide(replace(base, verdict=replace(base.verdict, signals=signs))))
+    def freeing(rate: float, returned: float, **more: Any) -> str:
+        signs = replace(before, freed_per_second=rate * MIB, refault_ratio=returned, **more)
+        override = replace(base.override, reclaimed=True)
+        verdict = replace(base.verdict, signals=signs)
+        return answered(decide(replace(base, override=override, verdict=verdict)))
 
     assert freeing(25, 0.1) == "none"
     assert freeing(2, 0.1) == "end"
     assert freeing(25, 1.0) == "end", "program text in circles"
+    mapped = {"reclaimable": 6 * MIB}
+    assert freeing(25, 1.0, waiting_ratio=0.3, **mapped) == "none", "it may go through a file"
+    assert freeing(25, 1.0, waiting_ratio=0.9, **mapped) == "end", "it hardly gets through one"
 
 
 @pytest.mark.parametrize(

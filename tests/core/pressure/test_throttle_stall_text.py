@@ -57,6 +57,28 @@ def test_whose_text_alone_is_taken_and_read_back_stalls_however_little_it_waits(
     assert found[-1][1].verdict.doubtful, "it is not killed at once"
 
 
-@pytest.mark.parametrize("found", [looks(user=0.2), looks(faults=0.1), looks(cache=8)])
+@pytest.mark.parametrize("found", [looks(user=0.5), looks(faults=0.1), looks(cache=16)])
 def test_who_computes_or_reads_by_calls_or_has_page_cache_gets_on(found: list[Look]) -> None:
     assert "stalled" not in [state for state, _ in states(found)]
+
+
+@pytest.mark.parametrize(("cache", "seconds"), [(0, 2.0), (6, 11.0), (12, None)])
+def test_with_some_page_cache_it_has_ten_seconds(cache: int, seconds: float | None) -> None:
+    """Java has 6 of 77 MiB, and reads all of that again each second or faster."""
+    found = []
+    for n in range(40):
+        at, moved = n / 2, n * 3000
+        stat = {"anon": (76 - cache) * MIB, "inactive_file": cache * MIB + 200_000}
+        stat |= {"pgscan": moved, "pgsteal": moved, "workingset_refault_file": moved}
+        one = sample(
+            at,
+            current=int(76.7 * MIB),
+            high=80_527_360,
+            local={"high": n * 20},
+            pressure=Pressure(0, int(at * 3e5), 0, 0),
+            stat={**stat, "pgmajfault": moved // 30},
+        )
+        found.append(Look(0, replace(one, usage_usec=int(at * 9e5), user_usec=int(at * 2e5))))
+    stalled = [one.sample.at for one, track in verdicts(found) if track.verdict.state == "stalled"]
+    assert bool(stalled) == (seconds is not None)
+    assert not seconds or stalled[0] == pytest.approx(seconds, abs=1.0)

@@ -19,7 +19,7 @@ from qoslet.core.memory.breakdown import dirty_bytes
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.pressure import headroom
 from qoslet.core.pressure.headroom import GrantedShare, Headroom
-from qoslet.core.pressure.reclaim_progress import RETURNED_RATIO, freed_enough
+from qoslet.core.pressure.reclaim_progress import RETURNED_RATIO, WAITING_RATIO, freed_enough
 from qoslet.core.pressure.stall_signs import StallSignals, computes, mib
 from qoslet.core.pressure.stall_tuning import STALL_TUNING
 from qoslet.core.pressure.throttle_guard import (
@@ -112,7 +112,7 @@ def answer(
         left = policy.doubt_seconds - signs.idle_seconds
         why = f"it computes, and without PSI the kernel does not tell whether a task waits: {left:.0f} s more"
         return GuardDecision("none", f"no memory to grant, {has}; {why}")
-    if bounds.killable and signs is not None and _frees_files(signs):
+    if bounds.killable and signs is not None and _frees_files(signs, policy):
         rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s of its files"
         why = f"{rate} are reclaimed, so something in it gets on: it is not killed"
         return GuardDecision("none", f"no memory to grant, {has}; {why}")
@@ -134,10 +134,12 @@ def _doubt(
     return left, f"{mib(signs.reclaimable)} look reclaimable"
 
 
-def _frees_files(signs: StallSignals) -> bool:
+def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:
     """Whether reclaim takes page cache that is not read again: somebody streams files in the cgroup,
-    beside a task that waits or by itself."""
-    returns = (signs.refault_ratio or 0.0) >= RETURNED_RATIO
+    beside a task that waits or by itself. Or it is, by tasks that hardly wait: they may go through a file."""
+    waits = 1 - (signs.cpu or 0.0) if signs.waiting_ratio is None else signs.waiting_ratio
+    mapped = signs.reclaimable >= policy.min_reclaim_bytes and waits < WAITING_RATIO
+    returns = (signs.refault_ratio or 0.0) >= RETURNED_RATIO and not mapped
     enough = freed_enough(signs.high) * STALL_TUNING.exhausted_factor
     return signs.freed_per_second >= enough > 0 and not returns
 

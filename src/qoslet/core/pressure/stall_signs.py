@@ -153,18 +153,6 @@ class Comparison:
         return self.signs.unreclaimable >= high - min(rest, high / 4)
 
     @cached_property
-    def rereads_itself(self) -> bool:
-        """Whether a program's own text is all that is taken, and page faults read it back: it gets nowhere, and on
-        a fast disk it hardly waits for that."""
-        return self.is_bare and self.progress.faults_only
-
-    @property
-    def is_refilled(self) -> bool:
-        """Whether those who wait fill at once what reclaim takes."""
-        progress = self.progress
-        return progress.refilled or (progress.takes_files and self.rereads_itself)
-
-    @cached_property
     def is_held_up(self) -> bool:
         """Of a cgroup far above memory.high, whether a task waits nearly all the time (without PSI: nobody
         computes) and reclaim takes little of what it scans: it does not keep up with what comes back, and the
@@ -234,7 +222,7 @@ def _is_not_above(of: Comparison) -> StallSign | None:
     if not progress.scanned and not of.signs.high_events_per_second:
         return StallSign("calm", f"{below}, and nothing is reclaimed", progress=True)
     takes = progress.stolen > 0 and progress.stolen >= progress.scanned / 2
-    if takes and not of.rereads_itself:
+    if takes and not of.progress.text_only:
         return StallSign("reclaiming", below, progress=True)
     return None
 
@@ -266,7 +254,7 @@ def _waits_little(of: Comparison) -> StallSign | None:
     """Tasks hardly wait, where PSI tells: a sign of progress if they did not either as far back as is known.
     Who is stopped again and again waits only between; with nothing to take back, each time it asks."""
     waiting, tuning = of.signs.waiting_ratio, of.tuning
-    if waiting is None or waiting >= tuning.waiting_ratio or of.rereads_itself:
+    if waiting is None or waiting >= tuning.waiting_ratio or of.progress.text_only:
         return None
     because = f"it waits {waiting:.0%} of the time"
     stuck = of.is_exhausted and of.is_delayed
@@ -301,7 +289,7 @@ def _reads_back(of: Comparison) -> StallSign | None:
     returns = progress.thrashing and progress.stolen >= freed_enough(of.signs.high)
     if of.idle_seconds >= of.tuning.busy_seconds or not returns or of.refused:
         return None
-    if of.is_exhausted and (of.is_late or of.is_refilled):
+    if of.is_exhausted and (of.is_late or of.progress.refilled):
         return None
     return StallSign("reclaiming", "what reclaim takes is read back", ask=not of.is_exhausted)
 
@@ -309,7 +297,7 @@ def _reads_back(of: Comparison) -> StallSign | None:
 def _has_nothing(of: Comparison) -> StallSign | None:
     """Next to nothing is reclaimable."""
     because = f"of {mib(of.signs.current)} only {_looks(of)}"
-    return StallSign("stalled", because, doubtful=of.rereads_itself) if of.is_bare else None
+    return StallSign("stalled", because, doubtful=of.progress.text_only) if of.is_bare else None
 
 
 def _reclaims_in_vain(of: Comparison) -> StallSign | None:
@@ -362,6 +350,6 @@ def _freed(of: Comparison) -> str:
     """A sentence about what reclaim frees; empty if that is too little, or filled again at once."""
     progress, exhausted = of.progress, of.is_exhausted
     enough = freed_enough(of.signs.high) * (of.tuning.exhausted_factor if exhausted else 1)
-    in_vain = progress.thrashing or (exhausted and of.is_refilled)
+    in_vain = progress.thrashing or (exhausted and of.progress.refilled)
     frees = progress.freed >= enough > 0 and not in_vain
     return f"{progress.freed / _MIB:.1f} MiB/s are freed" if frees else ""

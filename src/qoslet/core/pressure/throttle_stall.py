@@ -97,7 +97,7 @@ def track_sample(
     track = replace(track, samples=(*kept, sample))
     if before is None:
         return track
-    progress = progress_since(before, track.samples)
+    progress = progress_since(before, track.samples, reclaimable_bytes(sample, swap_room))
     signs = _signals(before, sample, swap_room, progress)
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
