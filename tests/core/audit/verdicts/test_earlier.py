@@ -377,21 +377,3 @@ def test_a_pod_that_waits_for_its_sandbox_tells_no_age(
     work = KubeletWork(running=running, older=frozenset(others))
     found = {one.path: one.verdict for one in without_kubelet_work(look(plan, live), work).findings}
     assert found == {path: verdict if uid == waits else "stale" for uid, path in pods.items()}
-
-
-@pytest.mark.parametrize(
-    ("hierarchy", "file"), [("v2", "memory.max"), ("v1", "memory.limit_in_bytes")]
-)
-@pytest.mark.parametrize("both", [True, False])
-def test_qos_reserved_left_a_limit_in_both_classes(
-    folder: str, hierarchy: str, file: str, both: bool
-) -> None:
-    # cm/qos_container_manager_linux.go setMemoryReserve
-    plan = plan_of(folder, hierarchy, "cgroupfs")
-    classes = [one.path or "" for one in plan.cgroups if one.level == "qos"]
-    live = tree_of(plan)
-    for number, path in enumerate(classes if both else classes[:1], 1):
-        live = written(live, path, file, str(number << 30))
-    found = look(plan, live).findings
-    assert [one.path for one in found] == (classes if both else classes[:1])
-    assert {one.verdict for one in found} == {"stale" if both else "drift"}

@@ -30,6 +30,7 @@ class LeftBehind(Struct, frozen=True):
 
 MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")
 _OF_PODS = (*MEMORY_LIMITS, "cpu.max", "cpu.cfs_quota_us")
+PERIOD = "cpu.cfs_period_us"
 LIMITS = (*_OF_PODS, "memory.memsw.limit_in_bytes")
 _RESTART = "restarting the pod clears it"
 _REMOVED = "a limit that the pod no longer has (a resize cannot remove limits)"
@@ -58,6 +59,7 @@ TABLE: tuple[LeftBehind, ...] = (
     ),
     LeftBehind(_OF_PODS, ("pod",), _REMOVED, _RESTART),
     LeftBehind(LIMITS, ("container",), _REMOVED, _RESTART),
+    LeftBehind((PERIOD,), ("container",), "another cpuCFSQuotaPeriod", _RESTART),
     LeftBehind(
         ("pids.max",), ("pod",), "--pod-max-pids, which is no longer set", _RESTART,
     ),

@@ -73,6 +73,8 @@ def other_configurations(
                 told = f"cpuCFSQuotaPeriod {period / 1000:g}ms"
                 other = _other(node, told, files, cpu_cfs_quota_period_us=period)
                 yield replace(other, keeps_limits=True)
+                both = {"cpu_cfs_quota": enforces, "cpu_cfs_quota_period_us": period}
+                yield _other(node, f"cpuCFSQuota {str(enforces).lower()} and {told}", files, **both)
         policy = "none" if kubelet.cpu_manager_policy == "static" else "static"
         yield _other(node, f"cpuManagerPolicy {policy}", files, cpu_manager_policy=policy)
     elif file == "cpuset.mems":

@@ -18,6 +18,7 @@ from qoslet.core.audit.verdicts.left_behind import (
     CPUSETS,
     LIMITS,
     MEMORY_LIMITS,
+    PERIOD,
     LeftBehind,
     left_behind,
     may_be_left,
@@ -154,7 +155,7 @@ class Values:
             return "stale", f"{plain}: left by {earlier}; restarting the pod sets it"
         level = self._context.level(cgroup)
         is_left = self._is_cleared(setting) and not self._earlier.contradicts(cgroup, file, found)
-        is_left = is_left and not self._never_had(cgroup, file)
+        is_left = is_left and file != PERIOD and not self._never_had(cgroup, file)
         row = left_behind(level, file) if is_left else None
         # above pods the kubelet writes what it plans each minute: nothing is left there
         if row is not None and level not in ("kubepods", "qos"):
@@ -268,7 +269,7 @@ class Values:
             return not self._cpusets.may_be_left(cgroup, live, file)
         if file in MEMORY_LIMITS and self._context.level(cgroup) == "qos":
             return not self._context.limits_both_classes(file)
-        if self._never_had(cgroup, file):
+        if self._never_had(cgroup, file) or file == PERIOD:
             return self._earlier.left_by(cgroup, file) is None
         # without Memory QoS nothing tells how much it gave
         is_told = not file.startswith("memory.")

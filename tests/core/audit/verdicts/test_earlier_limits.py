@@ -1,0 +1,41 @@
+"""Limits that more than one field of an earlier configuration tells of, or more than one cgroup has to have."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.audit.trees import look, plan_of, tree_of, written
+from tests.core.audit.verdicts.setups import folder as folder
+from tests.core.audit.verdicts.test_earlier import under
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "file"), [("v2", "memory.max"), ("v1", "memory.limit_in_bytes")]
+)
+@pytest.mark.parametrize("both", [True, False])
+def test_qos_reserved_left_a_limit_in_both_classes(
+    folder: str, hierarchy: str, file: str, both: bool
+) -> None:
+    # cm/qos_container_manager_linux.go setMemoryReserve
+    plan = plan_of(folder, hierarchy, "cgroupfs")
+    classes = [one.path or "" for one in plan.cgroups if one.level == "qos"]
+    live = tree_of(plan)
+    for number, path in enumerate(classes if both else classes[:1], 1):
+        live = written(live, path, file, str(number << 30))
+    found = look(plan, live).findings
+    assert [one.path for one in found] == (classes if both else classes[:1])
+    assert {one.verdict for one in found} == {"stale" if both else "drift"}
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+@pytest.mark.parametrize("enforced", [True, False])
+def test_quota_and_period_were_changed_at_once(folder: str, hierarchy: str, enforced: bool) -> None:
+    # of a kubelet 1.36.2 whose cpuCFSQuotaPeriod 5ms and cpuCFSQuota were changed with one start
+    given = plan_of(folder, hierarchy)
+    now = under(given, {"cpu_cfs_quota": enforced})
+    then = under(given, {"cpu_cfs_quota": not enforced, "cpu_cfs_quota_period_us": 5000})
+    found = [one for one in look(now, tree_of(then)).findings if one.verdict != "ineffective"]
+    assert found
+    assert {one.verdict for one in found} == {"stale"}
+    told = f"cpuCFSQuota {str(not enforced).lower()} and cpuCFSQuotaPeriod 5ms"
+    assert any(told in one.message for one in found)
