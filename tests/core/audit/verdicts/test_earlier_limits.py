@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from qoslet.core.quantity import parse
 from tests.core.audit.trees import look, plan_of, tree_of, written
 from tests.core.audit.verdicts.setups import folder as folder
-from tests.core.audit.verdicts.test_earlier import under
+from tests.core.audit.verdicts.test_earlier import old_paths, under
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,18 @@ def test_quota_and_period_were_changed_at_once(folder: str, hierarchy: str, enfo
     assert {one.verdict for one in found} == {"stale"}
     told = f"cpuCFSQuota {str(not enforced).lower()} and cpuCFSQuotaPeriod 5ms"
     assert any(told in one.message for one in found)
+
+
+@pytest.mark.parametrize("last", [5, 99])
+def test_throttling_and_reservation_were_changed_at_once(folder: str, last: int) -> None:
+    given = plan_of(folder, "v2", memory_qos="1.36")
+    fields = {"memory_throttling_factor": 0.5, "kube_reserved": {"memory": parse("1Gi")}}
+    now, then = under(given, {}), under(given, fields)
+    old, before = old_paths(now, last), tree_of(then).cgroups
+    live = tree_of(now)
+    mixed = {path: before[path] if path in old else one for path, one in live.cgroups.items()}
+    found = [one for one in look(now, replace(live, cgroups=mixed)).findings if one.counts]
+    assert {one.verdict for one in found} == {"stale"}
+    told = {one.message.partition("left by ")[2].partition(", in")[0] for one in found}
+    both = "memoryThrottlingFactor 0.5 and another reservation of memory"
+    assert told == {"memoryThrottlingFactor 0.5", both}

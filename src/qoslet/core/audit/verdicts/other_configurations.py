@@ -115,23 +115,43 @@ def _memory_qos(
             told = f"memoryReservationPolicy {policy}"
             yield _other(node, told, PROTECTION, memory_reservation_policy=policy)
         return
-    factors, reserved = list[str](), list[str]()
-    for setting, found in differing:
-        if setting.rule != "memory.high.1.27" or not found.isdecimal():
-            continue
-        request, limit, base, factor = convert(setting.inputs[:4], tuple[int, int, int, float])
-        gap = int(found) - request
-        if base > request:
-            factors.append(f"{gap / (base - request):.2f}")
-        if not limit:
-            reserved.append(str(round((base - request - gap / factor) / _MI)))
-    for text in _common(factors):
-        told = f"memoryThrottlingFactor {float(text):g}"
-        yield _other(node, told, (file,), memory_throttling_factor=float(text))
+    highs = [
+        (*convert(setting.inputs[:4], tuple[int, int, int, float]), int(found))
+        for setting, found in differing
+        if setting.rule == "memory.high.1.27" and found.isdecimal()
+    ]
+    yield from _throttled(node, file, highs)
+
+
+def _throttled(
+    node: Node, file: str, highs: list[tuple[int, int, int, float, int]]
+) -> Iterator[OtherConfiguration]:
+    """What tells of ``highs``: request, limit, what counts as the limit, factor, and memory.high as found."""
+    texts = _common(
+        f"{(high - request) / (base - request):.2f}"
+        for request, _, base, _, high in highs
+        if base > request
+    )
+    factors = [factor for factor in map(float, texts) if factor > 0]
+    for factor in factors:
+        told = f"memoryThrottlingFactor {factor:g}"
+        yield _other(node, told, (file,), memory_throttling_factor=factor)
     have = node.kubelet.kube_reserved.get("memory", ZERO)
-    for text in _common(reserved):
-        more = {**node.kubelet.kube_reserved, "memory": add(have, from_int(int(text) * _MI))}
-        yield _other(node, "another reservation of memory", (file,), kube_reserved=more)
+    for chosen in (None, *factors):
+        # of a container without a limit what is allocatable counts
+        reserved = _common(
+            str(round((base - request - (high - request) / (chosen or now)) / _MI))
+            for request, limit, base, now, high in highs
+            if not limit
+        )
+        for text in reserved:
+            more = {**node.kubelet.kube_reserved, "memory": add(have, from_int(int(text) * _MI))}
+            fields: dict[str, object] = {"kube_reserved": more}
+            told = "another reservation of memory"
+            if chosen is not None:
+                fields["memory_throttling_factor"] = chosen
+                told = f"memoryThrottlingFactor {chosen:g} and {told}"
+            yield _other(node, told, (file,), **fields)
 
 
 def _periods(differing: Iterable[Differing]) -> Iterator[str]:
