@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from qoslet.core.audit.audit import settled
 from qoslet.core.audit.live import SUBTREE
 from qoslet.core.cgroup.names import container_leaf, monitors_of
+from qoslet.core.plan.plan import plan as planned
 from qoslet.core.versions.runtime import runtime_of
 from tests.core.audit.trees import (
     CONTROLLERS,
@@ -278,6 +279,18 @@ def test_a_pod_that_is_being_started_needs_no_controllers_yet(
     )
     live = written(tree_of(plan), path, SUBTREE, "cpu memory hugetlb pids")
     found = look(replace(plan, cgroups=cgroups), live).findings
+    assert [(one.verdict, one.path) for one in found] == [("controller", path)] * is_told
+
+
+@pytest.mark.parametrize(("driver", "is_told"), [("systemd", False), ("cgroupfs", True)])
+def test_without_pods_systemd_disables_what_no_slice_needs(
+    folder: str, driver: str, is_told: bool
+) -> None:
+    # of a kubelet 1.36.2 that had ended all pods, since the node was about to shut down
+    plan = planned([], plan_of(folder, "v2", driver).node)
+    path = first(plan, "node").path or ""
+    live = written(tree_of(plan), path, SUBTREE, "cpu hugetlb memory pids")
+    found = look(plan, live).findings
     assert [(one.verdict, one.path) for one in found] == [("controller", path)] * is_told
 
 

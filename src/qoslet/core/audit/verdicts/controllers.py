@@ -43,18 +43,20 @@ def controller_findings(
 
 def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, frozenset[str]]:
     """The controllers that each cgroup must enable for those below it. Whoever creates the first one
-    there enables them, so one that is not there yet needs none, nor does a pod that comes or goes."""
+    there enables them, so one that is not there yet needs none, nor does a pod that comes or goes. Where no pod
+    is left, systemd disables what no slice needs."""
     host = context.node.host.controllers
     # a kubelet checks them; what apply and run make has those of its values
     checked = context.node.kubelet_given and context.node.profile.runtime.oci != "process"
     required = PLANNED_CONTROLLERS & host if checked and host is not None else frozenset()
     existing = context.live.controllers
+    levels = ("pod",) if context.node.driver == "systemd" else ("kubepods", "qos", "pod")
     found: dict[str, frozenset[str]] = {}
     for path, cgroup in planned.items():
         if context.on_its_way(cgroup.pod) or path not in context.live.cgroups:
             continue
         needed = frozenset(controller(setting.file) for setting in cgroup.settings)
-        if context.level(cgroup) in ("kubepods", "qos", "pod"):
+        if context.level(cgroup) in levels:
             needed |= required
         if existing is not None:
             needed &= existing
