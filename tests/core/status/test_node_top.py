@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import jsonschema
+import pytest
 import yaml
 from msgspec.structs import replace
 
@@ -161,15 +163,36 @@ def test_the_document_conforms_to_its_schema() -> None:
     assert [one["memoryBytes"] for one in document["cgroups"] if one["exists"]] == [100 * MIB]
 
 
-def test_a_container_that_has_ended_is_absent_as_it_should_be() -> None:
-    ended = {"containerID": "containerd://ff", "state": {"terminated": {"exitCode": 0}}}
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (
+            {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+            "Completed, exit code 0",
+        ),
+        (
+            {
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+            },
+            "OOMKilled, exit code 137; CrashLoopBackOff",
+        ),
+        ({"state": {"terminated": {"exitCode": 2}}}, "exit code 2"),
+        ({"state": {"waiting": {}}}, ""),
+    ],
+)
+def test_a_container_that_has_ended_is_absent_as_it_should_be(
+    status: dict[str, Any], told: str
+) -> None:
+    ended = {"containerID": "containerd://ff", **status}
     document = yaml.safe_load(PODS)
     document["items"][0]["status"]["initContainerStatuses"] = [{"name": "first", **ended}]
     answer = plan(load_text(json.dumps(document), Options()).pods, made().node)
     rows = top_rows(answer, None, Observed(1.0, {}))
     assert [row.title for row in rows if row.has_ended] == ["first"]
     drawn = list(draw(rows, Terminal(width=100)))
-    assert [line.split()[-1] for line in drawn if line.split()[0] == "first"] == ["ended"]
+    (line,) = (line for line in drawn if line.split()[0] == "first")
+    assert line.split(maxsplit=2)[1:] == ["ended", told][: 2 if told else 1]
     assert f"{len(rows) - 1} absent" in summary(rows, "n1")
 
 

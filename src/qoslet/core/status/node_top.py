@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.api.pod import Pod
+from qoslet.core.api.pod import Container, Pod
 from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.cgroup.names import parents
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
@@ -71,6 +71,7 @@ class TopRow(Struct, frozen=True):
     identity: int = 0
     has_ended: bool = False
     """Whether its container has: then it is absent as it should be."""
+    how_ended: str = ""
 
     @property
     def memory_share(self) -> float | None:
@@ -100,6 +101,7 @@ class PlannedRow(Struct, frozen=True):
     memory_request: int | None = None
     planned: Mapping[str, str] = {}
     has_ended: bool = False
+    how_ended: str = ""
 
 
 def top_rows(plan: Plan, before: Observed | None, now: Observed) -> tuple[TopRow, ...]:
@@ -212,6 +214,7 @@ def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> To
         events=_events(there.values.get("memory.events", "")),
         identity=there.identity,
         has_ended=row.has_ended,
+        how_ended=row.how_ended,
     )
 
 
@@ -239,7 +242,17 @@ def _planned(cgroup: Cgroup, above: str, depth: int, qos: Mapping[str, str]) -> 
         memory_request=memory,
         planned=cgroup.applied,
         has_ended=container is not None and container.runs is False,
+        how_ended=_how_ended(container),
     )
+
+
+def _how_ended(container: Container | None) -> str:
+    """How a container that does not run ended, and why it is not started; empty where nothing tells."""
+    if container is None or container.runs is not False:
+        return ""
+    last = container.last_exit
+    how = () if last is None else (last.reason, f"exit code {last.exit_code}")
+    return "; ".join(filter(None, (", ".join(filter(None, how)), container.waits)))
 
 
 def _pod_requests(pod: Pod) -> tuple[float | None, int | None]:

@@ -106,7 +106,10 @@ def line(row: TopRow, terminal: Terminal, fits: Layout, mark: str = "") -> str:
     name = "  " * row.depth + mark + printable(row.title)
     shown = pad(cut(name, fits.name - 1, terminal.mark("…", "~")), fits.name)
     if not row.exists:
-        return shown + pad("ended" if row.has_ended else "absent", 7, right=True)
+        state = pad("ended" if row.has_ended else "absent", 7, right=True)
+        room = max(0, terminal.width - fits.name - 9)
+        how = cut(printable(row.how_ended), room, terminal.mark("…", "~"))
+        return f"{shown}{state}  {how}".rstrip()
     text = shown + "".join(pad(one.cell(row), one.width, right=True) for one in fits.columns)
     return f"{text}  {memory_bar(row, _BAR, terminal)}" if fits.bar else text
 
