@@ -357,3 +357,19 @@ def test_a_file_with_a_fault_that_was_renamed_while_no_agent_ran_is_found(
     assert followed.kept_by(renamed) == "b.yaml"
     followed.next_agent(one=str(renamed.with_name("b.yaml")), two=str(removed))
     assert followed.kept_by(removed) == "", "what has the fault is known"
+
+
+def test_a_working_directory_that_is_removed_ends_no_pod(
+    followed: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    followed.files.close()
+    followed.folder = Path("../manifests")
+    followed.restart()
+    assert followed.pods() == {"one", "two"}
+    inside.rmdir()
+    followed.file.write_text(followed.text.replace("cpu: 1m", "cpu: 3m"))
+    assert followed.pods() == followed.pods(5 * REMOVAL_SECONDS) == {"one", "two"}
+    assert list(followed.files.directories) == [str(tmp_path / "manifests")]

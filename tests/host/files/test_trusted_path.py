@@ -60,6 +60,19 @@ def test_a_working_directory_that_is_gone_keeps_no_absolute_path_away(
         read("pod.yaml")
 
 
+def test_below_a_working_directory_that_is_gone_nothing_is_said_to_be_absent(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pods would end."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    path = os.path.relpath(file)
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(OSError, match="the working directory was removed") as caught:
+        open_trusted(path, os.O_RDONLY)
+    assert caught.value.errno == errno.ESTALE
+
+
 @pytest.mark.parametrize(
     "way", ["a/b/pod.yaml", "link.yaml", "folder/pod.yaml", "a/../folder/../b/pod.yaml"]
 )

@@ -27,7 +27,8 @@ class GivenPath(Struct):
     can be read once. ``known`` are the files that were told, with the stamp they had; ``busy``
     how often those were tried that are being written, ``busy_since`` when each of them was first; ``links``
     the directories that links among them lead into. ``absent``: its ``fault`` is that it is not there.
-    ``recalled``: only an earlier agent knows the directory."""
+    ``recalled``: only an earlier agent knows the directory. ``place`` is where a directory is, whatever becomes
+    of the working directory."""
 
     number: int
     path: str
@@ -43,6 +44,7 @@ class GivenPath(Struct):
     recalled: bool = False
     identity: tuple[int, int] = NOWHERE
     had_files: bool = False
+    place: str = ""
 
     def full(self, name: str) -> str:
         """The path of a file, as it is shown."""
@@ -131,14 +133,22 @@ def recalled(
         path + place[len(top) :]
         for path in paths
         if os.path.isdir(path)
-        for top in [os.path.abspath(path)]
+        for top in [absolute(path)]
         for place in earlier
         if place.startswith(f"{top}/") and not os.path.isdir(place)
     }
     return [
-        GivenPath(number + count, path, path, recalled=True)
+        GivenPath(number + count, path, path, recalled=True, place=absolute(path))
         for count, path in enumerate(sorted(found))
     ]
+
+
+def absolute(path: str) -> str:
+    """The absolute path; one below a working directory that was removed as it is."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        return path
 
 
 def given_path(number: int, path: str) -> GivenPath:
@@ -146,6 +156,6 @@ def given_path(number: int, path: str) -> GivenPath:
     if path == "-" or path.startswith(STREAMS):
         return GivenPath(number, path, "", stream=True)
     if os.path.isdir(path):
-        return GivenPath(number, path, path)
+        return GivenPath(number, path, path, place=absolute(path))
     directory, name = os.path.split(path)
     return GivenPath(number, path, directory or ".", only=name or path)

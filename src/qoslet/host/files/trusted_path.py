@@ -16,7 +16,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Mapping
-from errno import ELOOP, ENOTDIR
+from errno import ELOOP, ENOTDIR, ESTALE
 
 from qoslet.core.api.schema import shown
 from qoslet.errors import BadInput
@@ -58,10 +58,18 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
+def _working_directory(path: str) -> str:
+    """Where a relative path begins. Raises OSError; where that was removed, not that the path is absent."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise OSError(ESTALE, "the working directory was removed", path) from error
+
+
 def _walk(path: str, owners: frozenset[int]) -> int:
     """An O_PATH descriptor of what ``path`` leads to, each component checked."""
     # the working directory may be gone, which matters to no absolute path
-    base = "" if os.path.isabs(path) else os.getcwd()
+    base = "" if os.path.isabs(path) else _working_directory(path)
     names = deque(_parts(os.path.join(base, path)))
     links, here = 0, "/"
     at = os.open("/", _COMPONENT)

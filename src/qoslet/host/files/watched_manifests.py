@@ -84,7 +84,7 @@ class ManifestFiles:
         self._given += recalled(paths, earlier or {}, len(self._given))
         self._whole = [given for given in self._given if not given.only and not given.stream]
         for given in self._whole:
-            identity = (earlier or {}).get(os.path.abspath(given.path))
+            identity = (earlier or {}).get(given.place)
             if identity is not None:
                 given.identity, given.had_files = identity, True
         self._single: dict[tuple[str, str], list[GivenPath]] = {}
@@ -166,7 +166,7 @@ class ManifestFiles:
         """Device and inode of the directories that have manifests, or had them before something
         else took their place, by absolute path."""
         some = (given for given in self._whole if given.had_files)
-        return {os.path.abspath(given.path): given.identity for given in some}
+        return {given.place: given.identity for given in some}
 
     def rows(self) -> list[Problem]:
         """What keeps files from being read as they are."""
@@ -306,7 +306,11 @@ class ManifestFiles:
 
     def _watch_above(self, directory: str) -> None:
         """Watch where ``directory`` will appear."""
-        above = os.path.dirname(os.path.abspath(directory))
+        try:
+            above = os.path.dirname(os.path.abspath(directory))
+        except FileNotFoundError:
+            # the working directory was removed: nothing comes there any more
+            return
         while not self._add(above) and above != "/":
             above = os.path.dirname(above)
         self._above.add(above)
