@@ -59,10 +59,13 @@ def _parts(path: str) -> list[str]:
 
 
 def _working_directory(path: str) -> str:
-    """Where a relative path begins. Raises OSError; where that was removed, not that the path is absent."""
+    """Where a relative path begins. Raises OSError: where that was removed, nothing is below it, but what is
+    beside it may be there."""
     try:
         return os.getcwd()
     except FileNotFoundError as error:
+        if ".." not in _parts(path):
+            raise
         raise OSError(ESTALE, "the working directory was removed", path) from error
 
 
