@@ -43,9 +43,9 @@ class ReclaimProgress(Struct, frozen=True):
     outside: float = math.inf
     """Bytes a second by which memory other than page cache left all that it was before: what swings, as
     queues of sockets do, lets nobody go on who waits. Only where usage was above memory.high all the time."""
-    text_only: bool = False
-    """Whether it ``faults_only`` in a cgroup with hardly any page cache, as far back as is known if there is some:
-    it gets nowhere."""
+    rereads: bool = False
+    """Whether its text is all that moves: it ``faults_only`` in a cgroup with hardly any page cache, as far back
+    as is known if there is some. It gets nowhere."""
 
     @property
     def freed(self) -> float:
@@ -63,7 +63,7 @@ class ReclaimProgress(Struct, frozen=True):
         """Whether files are read again as fast as reclaim takes their pages, and nothing else
         happens: tasks wait for most of the time and hardly compute. What is taken then is their own
         program text, unless system calls read it: they get on, as slow as the disk may be."""
-        if self.text_only:
+        if self.rereads:
             return True
         if not self._returns or self.by_calls:
             return False
@@ -88,7 +88,7 @@ class ReclaimProgress(Struct, frozen=True):
     def refilled(self) -> bool:
         """Whether a task waits nearly all the time, however much is freed: others read, write or make files
         and fill at once what reclaim takes of them. Not so where swap moves: to wait for that is to get on."""
-        return self.takes_files and (self.blocked or self.text_only)
+        return self.takes_files and (self.blocked or self.rereads)
 
     @property
     def blocked(self) -> bool:
@@ -163,12 +163,12 @@ def progress_since(
     before: MemorySample, samples: Sequence[MemorySample], reclaimable: int
 ) -> ReclaimProgress:
     """The progress to the last of ``samples``, of which so many bytes look reclaimable, from an earlier one of
-    them, with what is ``outside`` and whether it is ``text_only``."""
+    them, with what is ``outside`` and whether it ``rereads``."""
     found = progress_between(before, samples[-1])
     text = (samples[-1].high or 0) * _TEXT_RATIO
     if reclaimable <= text:
         whole = found if reclaimable <= text / 4 else progress_between(samples[0], samples[-1])
-        found = replace(found, text_only=whole.faults_only)
+        found = replace(found, rereads=whole.faults_only)
     if found.seconds <= 0 or any(one.current <= (one.high or 0) for one in samples):
         return found
     held, now = [own_bytes(one) for one in samples if one.at <= before.at], own_bytes(samples[-1])

@@ -222,7 +222,7 @@ def _is_not_above(of: Comparison) -> StallSign | None:
     if not progress.scanned and not of.signs.high_events_per_second:
         return StallSign("calm", f"{below}, and nothing is reclaimed", progress=True)
     takes = progress.stolen > 0 and progress.stolen >= progress.scanned / 2
-    if takes and not of.progress.text_only:
+    if takes and not of.progress.rereads:
         return StallSign("reclaiming", below, progress=True)
     return None
 
@@ -254,7 +254,7 @@ def _waits_little(of: Comparison) -> StallSign | None:
     """Tasks hardly wait, where PSI tells: a sign of progress if they did not either as far back as is known.
     Who is stopped again and again waits only between; with nothing to take back, each time it asks."""
     waiting, tuning = of.signs.waiting_ratio, of.tuning
-    if waiting is None or waiting >= tuning.waiting_ratio or of.progress.text_only:
+    if waiting is None or waiting >= tuning.waiting_ratio or of.progress.rereads:
         return None
     because = f"it waits {waiting:.0%} of the time"
     stuck = of.is_exhausted and of.is_delayed
@@ -297,7 +297,7 @@ def _reads_back(of: Comparison) -> StallSign | None:
 def _has_nothing(of: Comparison) -> StallSign | None:
     """Next to nothing is reclaimable."""
     because = f"of {mib(of.signs.current)} only {_looks(of)}"
-    return StallSign("stalled", because, doubtful=of.progress.text_only) if of.is_bare else None
+    return StallSign("stalled", because) if of.is_bare else None
 
 
 def _reclaims_in_vain(of: Comparison) -> StallSign | None:

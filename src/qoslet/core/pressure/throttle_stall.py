@@ -117,7 +117,7 @@ def track_sample(
         sign.because,
         replace(signs, not_freed_seconds=not_freed, idle_seconds=idle),
         track.freed_at,
-        sign.doubtful,
+        sign.doubtful or progress.rereads,
         sign.in_vain,
     )
     return replace(track, verdict=verdict)
