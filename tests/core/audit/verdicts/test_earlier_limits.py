@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from qoslet.core.audit.verdicts.left_behind import PERIOD
 from qoslet.core.quantity import parse
 from tests.core.audit.trees import look, plan_of, tree_of, written
 from tests.core.audit.verdicts.setups import folder as folder
@@ -56,3 +57,28 @@ def test_throttling_and_reservation_were_changed_at_once(folder: str, last: int)
     told = {one.message.partition("left by ")[2].partition(", in")[0] for one in found}
     both = "memoryThrottlingFactor 0.5 and another reservation of memory"
     assert told == {"memoryThrottlingFactor 0.5", both}
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_containers_without_a_limit_tell_of_an_earlier_period(
+    folder: str, hierarchy: str, count: int
+) -> None:
+    # of pods without limits that were created under a period of 1s, before cpuCFSQuota was switched off
+    now = under(plan_of(folder, hierarchy), {"cpu_cfs_quota": False})
+    file, value = ("cpu.max", "max 1000000") if hierarchy == "v2" else (PERIOD, "1000000")
+    limits = {"cpu.max", "cpu.cfs_quota_us"}
+    with_limits = under(now, {"cpu_cfs_quota": True, "cpu_cfs_quota_period_us": 1_000_000})
+    free = [
+        one.path or ""
+        for one in with_limits.cgroups
+        if one.level == "container"
+        and value in (one.applied.get(file), one.applied.get("cpu.cfs_period_us"))
+        and not any(one.applied.get(name, "max")[0] not in "m-" for name in limits)
+    ]
+    live = tree_of(now)
+    for path in free[:count]:
+        live = written(live, path, file, value)
+    found = [one for one in look(now, live).findings if one.counts]
+    assert len(found) == count
+    assert {one.verdict for one in found} == {"drift" if count == 1 else "stale"}

@@ -19,7 +19,7 @@ from qoslet.core.audit.verdicts.other_configurations import (
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import PROTECTION, released
 from qoslet.core.plan.plan import plan as planned
-from qoslet.core.resources.cgroup_tree import Cgroup
+from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 
 _LEAST = 2
 """How many cgroups have to tell the same, all there are or those of a pod: one alone may be a change
@@ -114,13 +114,19 @@ class EarlierConfiguration:
 
     def _differing(self, file: str) -> Iterator[Differing]:
         """What is planned in a file of pods and containers, where something else was found. On v1 quota
-        and period are two files of one limit."""
+        and period are two files of one limit. A period may be left where no limit is planned."""
         files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if "cfs" in file else (file,)
         for cgroup in self._context.plan.cgroups:
             live = self._context.live.cgroups.get(cgroup.path or "")
             if cgroup.pod is None or live is None:
                 continue
-            for one in cgroup.settings:
+            settings = cgroup.settings
+            if files[0] in _QUOTAS and cgroup.level != "sandbox":
+                unset = (one for one in files if one not in cgroup.applied)
+                settings += tuple(
+                    Setting(one, self._fresh(one), "", (), "runtime") for one in unset
+                )
+            for one in settings:
                 found = live.values.get(one.file) if one.file in files else None
                 if found is not None and not self._same(one.file, one.applied, found):
                     yield one, found
@@ -137,7 +143,7 @@ class EarlierConfiguration:
             now, before = cgroup.applied, values.get(cgroup.name, {})
             states, files, has_quota = set[bool | None](), set[str](), False
             for file in other.files:
-                fresh = released(file, self._context.node.hierarchy) or ""
+                fresh = self._fresh(file)
                 here, there = now.get(file, fresh), before.get(file, fresh)
                 found = group.values.get(file)
                 if found is None or self._same(file, here, there):
@@ -157,6 +163,9 @@ class EarlierConfiguration:
                     frozenset(files),
                     has_quota,
                 )
+
+    def _fresh(self, file: str) -> str:
+        return released(file, self._context.node.hierarchy) or ""
 
     def _same(self, file: str, wanted: str, found: str) -> bool:
         return same(file, wanted, found, self._context.node.host.page_size)
