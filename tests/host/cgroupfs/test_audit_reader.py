@@ -10,6 +10,7 @@ import pytest
 
 from qoslet.core.audit.live import ReadRequest
 from qoslet.host.cgroupfs.observe.audit_reader import CgroupReader
+from tests.host.cgroupfs.test_below import nest
 
 NAMES = ("cpu", "memory", "pids")
 
@@ -94,3 +95,15 @@ def test_who_keeps_a_scope_is_no_process_of_its_container(
     live = tree.cgroups[f"/kubepods/p-poda.slice/{leaf}"]
     assert (live.processes, os.getpid() in live.pids) == (count, True)
     assert (keeps.pid in live.pids) == (count == 2)
+
+
+def test_cgroups_that_are_nested_without_end_are_told(tmp_path: Path) -> None:
+    (tmp_path / "q").mkdir()
+    nest(tmp_path / "q", "d", 1200)
+    live = CgroupReader("v2", {"unified": str(tmp_path)}).read(
+        ReadRequest(("/q",), (), {}, (), frozenset())
+    )
+    subprocess.run(["rm", "-r", tmp_path / "q"], check=True)
+    (told,) = live.unread
+    assert told.error == "100 levels deep: nothing below it is read"
+    assert told.path.count("/") == len(live.cgroups) == 100

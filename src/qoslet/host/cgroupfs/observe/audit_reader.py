@@ -29,6 +29,8 @@ _SYS_RESOURCE = 24
 _MEMORY_NODES = "cpuset.mems"
 _NAMED = 5
 """How many processes of a cgroup are named."""
+_DEEPEST = 100
+"""Levels below which nothing is read: whoever is in a cgroup may nest others without end."""
 
 
 class _Found(Struct):
@@ -135,6 +137,9 @@ class CgroupReader:
                 text = _text(None, f"{self._freezer}{path}/{file}", group.unread)
                 group.values.update({} if text is None else {file: text})
         found[name] = _live(name, group, request)
+        if group.children and path.count("/") >= _DEEPEST:
+            unread.append(Unread(name, "", f"{_DEEPEST} levels deep: nothing below it is read"))
+            return
         for child in sorted(group.children):
             self._look(f"{path}/{child}", request, found, unread, below=True)
         for child in sorted(self._uncounted(path, group, found)):
