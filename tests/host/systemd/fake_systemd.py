@@ -174,11 +174,13 @@ class Fake:
 
     def write(self, unit: str, given: dict[str, Any]) -> None:
         place = self.folder / "cgroup" / self.units[unit]["path"].lstrip("/")
-        for name, value in given.items():
+        # a quota is written with each property
+        quota = self.units[unit].get("CPUQuotaPerSecUSec")
+        for name, value in {"CPUQuotaPerSecUSec": quota, **given}.items():
             if name in AMOUNTS:
                 text = "max" if value == 2**64 - 1 else str(value)
                 (place / AMOUNTS[name]).write_text(text + "\n")
-            elif name == "CPUQuotaPerSecUSec":
+            elif name == "CPUQuotaPerSecUSec" and value is not None:
                 quota = "max" if value == 2**64 - 1 else value // 10
                 (place / "cpu.max").write_text(f"{quota} 100000\n")
             elif name == "PIDs":

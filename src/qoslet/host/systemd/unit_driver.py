@@ -136,13 +136,13 @@ class UnitDriver(Cgroupfs):
     async def _wave(self, work: Sequence[Piece]) -> list[_Tried]:
         """Pieces together; then every value is looked for in the kernel."""
         theirs = (one for one in work if one.kind == "set" and one.path in self.others)
-        kept = self._values.oom_groups(theirs)
+        kept = self._values.rewritten(theirs)
         found = await asyncio.gather(*(self._piece(piece) for piece in work))
         tried = [one for part in found for one in part]
         if kept:
             with suppress(QosletError):
                 await self.units.bus.ping()
-            self._values.keep_oom_groups(kept, self._written)
+            self._values.keep(kept, self._written)
         checks = [one for one in tried if one.check and one.error is None]
         wrong = [one for one in checks if self._unlike(one.step) is not None]
         if not wrong:

@@ -27,6 +27,7 @@ from qoslet.host.linux.openat import parent
 _QUOTA, _PERIOD, _DEFAULT_PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us", "100000"
 _LISTS = ("cpuset.cpus", "cpuset.mems")
 _OOM_GROUP = "memory.oom.group"
+_QUOTAS = ("cpu.max", _QUOTA)
 _IN_SCOPE = ".scope/"
 
 
@@ -59,36 +60,38 @@ class UnitProperties:
         since = unit_properties.OOM_POLICY_SINCE
         return scope and step.file == _OOM_GROUP and self._version >= since
 
-    def oom_groups(self, work: Iterable[Piece]) -> dict[str, str]:
-        """What the groups that get a property, and the scopes beside them, have in memory.oom.group; nothing where
-        there is no such file. To be read before any is sent: of pieces that run side by side each
-        would take for its own what systemd has written for another."""
-        paths = {one.path for one in work if any(self.by_property(step) for _, step in one.steps)}
+    def rewritten(self, work: Iterable[Piece]) -> dict[tuple[str, str], str]:
+        """The values that systemd writes beside a property, by path and file: memory.oom.group of the groups that
+        get one, and of the scopes beside them, and their quotas, which a runtime or kubelet wrote more exactly
+        than a property says; nothing where there is no such file. To be read before any is sent: of pieces
+        that run side by side each would take for its own what systemd has written for another."""
+        steps = [(one.path, step) for one in work for _, step in one.steps]
+        paths = {path for path, step in steps if self.by_property(step)}
+        places = {(one, file) for one in paths for file in _QUOTAS}
+        places -= {(path, step.file) for path, step in steps}
         tree = self._layout.tree_of("memory")
-        if tree is None:
-            return {}
         for above in {parent(path) for path in paths}:
+            if tree is None:
+                break
             with suppress(OSError), owned(tree.directory(above)) as directory:
                 names = os.listdir(directory)
                 paths |= {f"{above}/{name}" for name in names if name.endswith(".scope")}
-        found = {one: self._read(one, _OOM_GROUP) for one in paths}
-        return {one: text.strip() for one, text in found.items() if text is not None}
+        places |= {(one, _OOM_GROUP) for one in paths}
+        found = {place: self._read(*place) for place in places}
+        return {place: text.strip() for place, text in found.items() if text is not None}
 
-    def keep_oom_groups(
-        self, values: Mapping[str, str], written: Mapping[str, Mapping[str, Step]]
+    def keep(
+        self, values: Mapping[tuple[str, str], str], written: Mapping[str, Mapping[str, Step]]
     ) -> None:
-        """Write memory.oom.group of groups again, where systemd has set it otherwise than it was, or was ``written``
-        since: with each property of a unit it writes that of its OOMPolicy, after a daemon-reload for the units
-        beside it, too. Source: systemd core/cgroup.c; seen with 257."""
-        tree = self._layout.tree_of("memory")
-        if tree is None:
-            return
-        for path, had in values.items():
-            step = written.get(path, {}).get(_OOM_GROUP)
+        """Write values again that systemd has set otherwise than they were, or memory.oom.group was ``written``
+        since: with each property of a unit it writes its quota, in whole percents, and what its OOMPolicy says,
+        after a daemon-reload for the units beside it, too. Source: systemd core/cgroup.c; seen with 257."""
+        for (path, file), had in values.items():
+            tree, step = self._layout.tree_of(controller(file)), written.get(path, {}).get(file)
             value = had if step is None else step.value
-            if self._read(path, _OOM_GROUP) not in (value, None):
+            if tree is not None and self._read(path, file) not in (value, None):
                 with suppress(CgroupError, OSError):
-                    tree.write(path, _OOM_GROUP, value)
+                    tree.write(path, file, value)
 
     def empty_lists(self, steps: Iterable[Step]) -> None:
         """Write to its file each list that is unset and that the kernel still has: systemd leaves cpuset.* of

@@ -1,4 +1,4 @@
-"""memory.oom.group of scopes that are another manager's, which systemd writes with each property."""
+"""What systemd writes with each property of scopes that are another manager's: memory.oom.group, and quotas."""
 
 from __future__ import annotations
 
@@ -92,3 +92,21 @@ def test_memory_oom_group_is_that_of_before_all_scopes_that_are_set(
     steps = [one for name in names for one in sets(f"{OTHER}/{name}", memory_max="8192")]
     good(driver.perform([*steps, Step("set", f"{OTHER}/cri-2.scope", "memory.oom.group", "1")]))
     assert [bench.text(f"{OTHER}/{name}", "memory.oom.group") for name in names] == ["1", "1"]
+
+
+def test_a_quota_of_somebody_elses_scope_stays_more_exact_than_its_property(bench: Bench) -> None:
+    # of a container of a kubelet with a limit of 43m, whose memory.min was put back: 4300 became 5000
+    given = [["Slice", Variant("s", "system.slice")], ["CPUQuotaPerSecUSec", Variant("t", 50_000)]]
+    call = ("StartTransientUnit", "ssa(sv)a(sa(sv))")
+    tell(bench, *call, "system.slice", "replace", [], [])
+    tell(bench, *call, "cri-1.scope", "replace", given, [])
+    scope = f"{OTHER}/cri-1.scope"
+    (bench.folder / "cgroup" / scope[1:] / "cpu.max").write_text("4300 100000\n")
+    driver = bench.driver()
+    driver.others.add(scope)
+    good(driver.perform(sets(scope, memory_max="8192")))
+    assert bench.text(scope, "memory.max") == "8192"
+    assert bench.text(scope, "cpu.max") == "4300 100000"
+    good(driver.perform(sets(scope, cpu_max="12000 100000")))
+    good(driver.perform(sets(scope, memory_max="4096")))
+    assert bench.text(scope, "cpu.max") == "12000 100000"
