@@ -284,6 +284,16 @@ def test_a_keeper_that_is_killed_is_replaced_and_nothing_restarts(bench: Bench) 
     assert one.list_pods()["u1"].spec_digest == specs[0].digest()
 
 
+def test_a_keeper_that_is_lost_before_it_told_who_it_is_has_no_number(bench: Bench) -> None:
+    one = bench.client()
+    bench.begin(one, pod("u1", ("app", "sleep 600")))
+    until(one, lambda s: s["u1", "app"].running)
+    old = bench.kill_keeper(one)
+    one.pid = 0
+    until(one, lambda s: one.pid not in (0, old))
+    assert "the keeper exited; starting another" in one.notes
+
+
 def test_the_exit_code_of_what_another_began_is_unknown(bench: Bench) -> None:
     one = bench.client()
     bench.begin(one, pod("u1", ("app", "sleep 600")))

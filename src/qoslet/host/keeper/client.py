@@ -383,7 +383,8 @@ class KeeperRuntime:
         if self._pods or self._pending:
             words = self._starter.runtime_error()
             about = f": {words}" if words else ""
-            self.notes.keep(f"the keeper (process {self.pid}) exited{about}; starting another")
+            which = f" (process {self.pid})" if self.pid else ""
+            self.notes.keep(f"the keeper{which} exited{about}; starting another")
         self._known = self._known and not self._pods
         if wait == 0.0 and (self._pods or self._pending):
             self._reach()
