@@ -96,6 +96,16 @@ def test_a_node_file_of_an_agent_is_bounded_as_its_manifests_are(tmp_path: Path)
     assert "has more than 200000 values" in done.stderr
 
 
+@pytest.mark.parametrize("guard", ["off", "act"])
+def test_who_has_the_guard_is_not_told_to_use_it(guard: str) -> None:
+    node = ("--node", "docs/n1.yaml", "--memory-qos", "1.36", "--guard", guard)
+    done = run("run", "examples/", *node, "--simulate", "--for", "0.1", "--plain", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    stalls = "one that outpaces reclaim stalls"
+    told = [stalls in text for text in (done.stderr, done.stdout)]
+    assert told == [guard == "off"] * 2
+
+
 _READ_ALL = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
 _NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *_READ_ALL)
 WITHOUT_RIGHTS = _NOBODY if os.geteuid() == 0 else ()

@@ -22,6 +22,7 @@ class ManifestStatus:
         self._lacking: frozenset[Problem] = frozenset()
         self._running: frozenset[Problem] = frozenset()
         self._told: tuple[Problem, ...] = ()
+        self._relevant: tuple[Problem, ...] = ()
         self._guarded = False
 
     def of(
@@ -32,7 +33,7 @@ class ManifestStatus:
         if rows is not self._rows or guarded is not self._guarded:
             self._lacking = frozenset(row for row in rows if row.code is ProblemCode.UNMET)
             self._rows, self._guarded = rows, guarded
-            self._told = self._relevant()
+            self._told = self._relevant = as_guarded(rows, acts=guarded)
             self._running = frozenset()
         if not self._lacking:
             return self._told
@@ -40,14 +41,15 @@ class ManifestStatus:
         if running != self._running:
             self._running = running
             self._told = tuple(
-                replace(row, hint=RUNS_ON) if row in running else row for row in self._relevant()
+                replace(row, hint=RUNS_ON) if row in running else row for row in self._relevant
             )
         return self._told
 
-    def _relevant(self) -> tuple[Problem, ...]:
-        """The rows without those that the guard makes untrue."""
-        kept = tuple(row for row in self._rows if row.code is not ProblemCode.UNGUARDED)
-        return kept if self._guarded and len(kept) < len(self._rows) else self._rows
+
+def as_guarded(rows: tuple[Problem, ...], *, acts: bool) -> tuple[Problem, ...]:
+    """The rows without those that the guard makes untrue where it ``acts``; the same object if there are none."""
+    kept = tuple(row for row in rows if row.code is not ProblemCode.UNGUARDED)
+    return kept if acts and len(kept) < len(rows) else rows
 
 
 def _of_running(workers: Iterable[PodWorker]) -> frozenset[Problem]:

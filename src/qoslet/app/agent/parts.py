@@ -12,8 +12,10 @@ from qoslet.agent.desired_state import ManifestSource
 from qoslet.agent.loop import StopSignal
 from qoslet.agent.ports import Driver, Observer
 from qoslet.agent.reconciler import Reconciler
+from qoslet.agent.state.input_problems import as_guarded
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.node.node import Node
+from qoslet.core.problem import Problem
 from qoslet.core.reconcile.drift import Cause, compare
 from qoslet.core.reconcile.step_order import ordered
 from qoslet.core.resources.cgroup_tree import Cgroup
@@ -51,6 +53,12 @@ class AgentRun(Struct):
     exits: Callable[[], Sequence[int]] = tuple
     ending: Callable[[], None] = lambda: None
     mends: list[Callable[[], None]] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What there is to say about the input, before the first sync, too."""
+        acts = self.reconciler.context.config.guard == "act"
+        return as_guarded(self.source.current().problems, acts=acts)
 
 
 def title_of(config: Config, node: Node, cores: float) -> str:

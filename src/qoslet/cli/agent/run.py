@@ -244,7 +244,7 @@ def run(args: argparse.Namespace) -> int:
     with agent_run.parts(options) as parts:
         first = parts.source.current()
         if not options.keep or options.dry_run or not parts.source.sound:
-            print_problems(first.problems)
+            print_problems(parts.problems)
         may = [one for one in first.pods.values() if one.spec.runnable]
         wrong = any(row.severity == "error" for row in first.problems)
         if (wrong and not may and not options.keep) or not parts.source.sound:
@@ -281,8 +281,7 @@ def _report(args: argparse.Namespace, parts: AgentRun, outcome: RunOutcome) -> N
         from qoslet.render.documents import encode
         from qoslet.render.documents.agent.run import run_document
 
-        problems = parts.source.current().problems
-        emit(encode(run_document(outcome, parts.config.root, problems)))
+        emit(encode(run_document(outcome, parts.config.root, parts.problems)))
 
 
 def _exit_code(outcome: RunOutcome, lost: OSError | None) -> int:
