@@ -25,6 +25,24 @@ SEEN = (
 """Perl fills a hash, Linux 6.12: when, KiB in use and of page cache, pages scanned, taken and read back, major
 faults, ms of CPU outside of the kernel and of waiting, high events."""
 
+LARGE = (
+    (2.30, 78604, 75516, 2760, 257, 254, 167, 1, 1138, 1246, 2, 3),
+    (2.81, 80500, 78096, 1648, 112705, 4503, 2098, 15, 1255, 1584, 232, 127),
+    (3.33, 79744, 78096, 892, 250477, 8971, 4164, 24, 1265, 1803, 552, 283),
+    (3.84, 79556, 78096, 936, 396599, 11763, 5184, 29, 1272, 2012, 859, 421),
+    (4.35, 79920, 78096, 1076, 565850, 14226, 5981, 33, 1281, 2239, 1323, 606),
+    (4.86, 80564, 78096, 1716, 700834, 15471, 6374, 35, 1290, 2416, 1658, 712),
+    (5.38, 80820, 78096, 1972, 866790, 17962, 7148, 39, 1299, 2644, 2087, 873),
+    (5.89, 80568, 78096, 1972, 1017392, 20451, 7994, 43, 1299, 2847, 2417, 1002),
+    (6.40, 80608, 78096, 1760, 1175361, 22931, 9036, 47, 1300, 3058, 2758, 1130),
+    (6.91, 79836, 78096, 988, 1315510, 25422, 9796, 51, 1305, 3257, 3044, 1267),
+    (7.42, 80988, 78096, 2136, 1462059, 26667, 10189, 53, 1305, 3447, 3355, 1371),
+    (7.93, 80980, 78096, 2132, 1610620, 31838, 12774, 66, 1305, 3686, 3627, 1535),
+)
+"""The same on Linux 7.2, where a fault reads up to 2 MiB of which a third counts as read back: when, KiB in use,
+anonymous and of page cache, pages scanned, taken and read back, major faults, ms of CPU outside of the kernel,
+of all CPU and of waiting, high events. It stood so for 29 s."""
+
 
 def looks(
     *, psi: bool = True, user: float = 0.0, faults: float = 1.0, cache: int = 0
@@ -57,7 +75,21 @@ def test_whose_text_alone_is_taken_and_read_back_stalls_however_little_it_waits(
     assert found[-1][1].verdict.doubtful, "it is not killed at once"
 
 
-@pytest.mark.parametrize("found", [looks(user=0.5), looks(faults=0.1), looks(cache=16)])
+def test_faults_that_read_2_mib_and_count_a_third_of_it_are_no_progress() -> None:
+    found = []
+    for at, used, anon, files, scanned, taken, reread, faulted, user, cpu, waited, highs in LARGE:
+        stat = {"anon": anon * 1024, "inactive_file": files * 1024, "pgscan": scanned}
+        stat |= {"pgsteal": taken, "workingset_refault_file": reread, "pgmajfault": faulted}
+        one = sample(at, current=used * 1024, high=80_527_360, local={"high": highs}, stat=stat)
+        times = {"usage_usec": cpu * 1000, "user_usec": user * 1000}
+        pressure = Pressure(0, waited * 1000, 0, waited * 1000)
+        found.append(Look(0, replace(one, pressure=pressure, **times)))
+    seen = [state for state, _ in states(found)]
+    assert seen.index("stalled") <= 3, "1.6 s"
+    assert set(seen[3:]) == {"stalled"}
+
+
+@pytest.mark.parametrize("found", [looks(user=0.5), looks(faults=0.02), looks(cache=16)])
 def test_who_computes_or_reads_by_calls_or_has_page_cache_gets_on(found: list[Look]) -> None:
     assert "stalled" not in [state for state, _ in states(found)]
 

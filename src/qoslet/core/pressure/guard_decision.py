@@ -136,10 +136,12 @@ def _doubt(
 
 def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:
     """Whether reclaim takes page cache that is not read again: somebody streams files in the cgroup,
-    beside a task that waits or by itself. Or it is, by tasks that hardly wait: they may go through a file."""
+    beside a task that waits or by itself. Or it is, by system calls or tasks that hardly wait: they may go through
+    a file."""
     waits = 1 - (signs.cpu or 0.0) if signs.waiting_ratio is None else signs.waiting_ratio
     mapped = signs.reclaimable >= policy.min_reclaim_bytes and waits < WAITING_RATIO
-    returns = (signs.refault_ratio or 0.0) >= RETURNED_RATIO and not mapped
+    gets_on = mapped or signs.by_calls
+    returns = (signs.refault_ratio or 0.0) >= RETURNED_RATIO and not gets_on
     enough = freed_enough(signs.high) * STALL_TUNING.exhausted_factor
     return signs.freed_per_second >= enough > 0 and not returns
 

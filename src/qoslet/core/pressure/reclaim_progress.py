@@ -73,11 +73,13 @@ class ReclaimProgress(Struct, frozen=True):
 
     @property
     def faults_only(self) -> bool:
-        """Whether page faults read back all that reclaim takes, and no more is computed than that takes the kernel:
-        of a program whose text is most of what can be taken, that is all it does. On a fast disk it hardly waits."""
-        known = self.faulted is not None and self.user_cpu is not None and self.cpu is not None
-        little = known and (self.user_cpu or 0.0) <= (self.cpu or 0.0) / 2
-        return little and self._returns and not self.by_calls
+        """Whether page faults can be all that reads back what reclaim takes, and no more is computed than that takes
+        the kernel: of a program whose text is most of what can be taken, that is all it does. On a fast disk
+        it hardly waits."""
+        if self.faulted is None or self.user_cpu is None or self.cpu is None:
+            return False
+        fits = self.faulted * _LARGE_FAULT >= self.reread >= self.stolen * _TEXT_RETURNED_RATIO
+        return fits and self._of_files and self.user_cpu <= self.cpu / 2
 
     @property
     def by_calls(self) -> bool:
@@ -102,8 +104,11 @@ class ReclaimProgress(Struct, frozen=True):
 
     @property
     def _returns(self) -> bool:
-        others = max(self.swapped, self.shrunk, self.cleaned)
-        return others < self.stolen and self.reread >= self.stolen * RETURNED_RATIO
+        return self._of_files and self.reread >= self.stolen * RETURNED_RATIO
+
+    @property
+    def _of_files(self) -> bool:
+        return max(self.swapped, self.shrunk, self.cleaned) < self.stolen
 
 
 RETURNED_RATIO = 0.8
@@ -115,10 +120,15 @@ _IDLE_CPUS = 0.12
 _TEXT_RATIO = 1 / 8
 """Share of memory.high up to which what can be taken may be a program's text. 6 of 77 MiB are java's: each second
 it read 10 to 30 MiB of its 23 again, and it did in 70 s what takes 1 s below a limit alone."""
+_TEXT_RETURNED_RATIO = 0.2
+"""Share of what reclaim took that is counted as read again at least where all of it is a program's text. What is read
+beside the page of a fault need not be counted: a third of it on Linux 7.2."""
 _SLOW_SWAP = 1 / 16
 """Share of ``freed_enough``. Zram on a busy CPU, Linux 7.2: 69 pages a second scanned, all of them taken."""
 _FAULTED_PAGES = 64
 """Pages that one major fault reads at most, twice the kernel's usual readahead."""
+_LARGE_FAULT = 8
+"""Times as many that it may read of a program's text: 2 MiB at once, as Linux 7.2 does."""
 
 
 def freed_enough(size: int) -> float:

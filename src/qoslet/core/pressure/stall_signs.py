@@ -35,8 +35,9 @@ _MIB = 1 << 20
 class StallSignals(Struct, frozen=True):
     """The evidence of a verdict, over the last ``seconds``. Amounts and growth are bytes; growth
     leaves page cache out; ``stolen_ratio`` is of scanned pages, ``refault_ratio`` of stolen ones.
-    ``freed_per_second`` is as of ``ReclaimProgress.freed``, ``not_freed_seconds`` the time since
-    that was progress, ``idle_seconds`` since any sign of progress. None: unknown."""
+    ``by_calls``: system calls may have read what came back. ``freed_per_second`` is as of
+    ``ReclaimProgress.freed``, ``not_freed_seconds`` the time since that was progress, ``idle_seconds``
+    since any sign of progress. None: unknown."""
 
     seconds: float
     current: int
@@ -51,6 +52,7 @@ class StallSignals(Struct, frozen=True):
     stolen_ratio: float | None = None
     refault_ratio: float | None = None
     waiting_ratio: float | None = None
+    by_calls: bool = False
     freed_per_second: float = 0.0
     not_freed_seconds: float = 0.0
     idle_seconds: float = 0.0

@@ -195,5 +195,6 @@ def _signals(
         stolen_ratio=progress.stolen / progress.scanned if progress.scanned else None,
         refault_ratio=progress.returned / progress.stolen if progress.stolen else None,
         waiting_ratio=progress.waiting_ratio,
+        by_calls=progress.by_calls,
         freed_per_second=progress.freed,
     )
