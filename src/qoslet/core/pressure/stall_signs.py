@@ -84,9 +84,9 @@ def mib(amount: int) -> str:
 
 
 class StallSign(Struct, frozen=True):
-    """What one comparison says, the fact that decides, whether that is a sign of progress, whether
-    memory looks reclaimable, whether the kernel's answer would decide, whether it scanned in vain, and
-    whether nobody waits just now, but did before: that shows nothing."""
+    """What one comparison says, and the fact that decides. ``progress``: that is a sign of progress;
+    ``doubtful``: memory looks reclaimable; ``ask``: the kernel's answer would decide; ``in_vain``: the kernel
+    scanned it over and over; ``paused``: nobody waits just now, but did before, which shows nothing."""
 
     state: StallState
     because: str
@@ -224,7 +224,7 @@ def _is_not_above(of: Comparison) -> StallSign | None:
     if not progress.scanned and not of.signs.high_events_per_second:
         return StallSign("calm", f"{below}, and nothing is reclaimed", progress=True)
     takes = progress.stolen > 0 and progress.stolen >= progress.scanned / 2
-    if takes and not of.progress.rereads:
+    if takes and not progress.rereads:
         return StallSign("reclaiming", below, progress=True)
     return None
 
@@ -291,7 +291,7 @@ def _reads_back(of: Comparison) -> StallSign | None:
     returns = progress.thrashing and progress.stolen >= freed_enough(of.signs.high)
     if of.idle_seconds >= of.tuning.busy_seconds or not returns or of.refused:
         return None
-    if of.is_exhausted and (of.is_late or of.progress.refilled):
+    if of.is_exhausted and (of.is_late or progress.refilled):
         return None
     return StallSign("reclaiming", "what reclaim takes is read back", ask=not of.is_exhausted)
 
