@@ -135,9 +135,8 @@ def _doubt(
 
 
 def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:
-    """Whether reclaim takes page cache that is not read again: somebody streams files in the cgroup,
-    beside a task that waits or by itself. Or it is, by system calls or tasks that hardly wait: they may go through
-    a file."""
+    """Whether somebody gets through files in the cgroup, beside a task that waits or by itself: reclaim takes page
+    cache that is not read again, or that system calls, or tasks that hardly wait, read again."""
     waits = 1 - (signs.cpu or 0.0) if signs.waiting_ratio is None else signs.waiting_ratio
     mapped = signs.reclaimable >= policy.min_reclaim_bytes and waits < WAITING_RATIO
     gets_on = mapped or signs.by_calls

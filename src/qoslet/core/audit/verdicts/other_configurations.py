@@ -66,15 +66,15 @@ def other_configurations(
     elif file in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
         files = ("cpu.max",) if file == "cpu.max" else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         enforces = not kubelet.cpu_cfs_quota
-        told = f"cpuCFSQuota {str(enforces).lower()}"
-        yield _other(node, told, files, cpu_cfs_quota=enforces)
+        quota = f"cpuCFSQuota {str(enforces).lower()}"
+        yield _other(node, quota, files, cpu_cfs_quota=enforces)
         for text in _common(_periods(differing)):
             if (period := int(text)) in _PERIODS and period != kubelet.cpu_cfs_quota_period_us:
                 told = f"cpuCFSQuotaPeriod {period / 1000:g}ms"
                 other = _other(node, told, files, cpu_cfs_quota_period_us=period)
                 yield replace(other, keeps_limits=True)
                 both = {"cpu_cfs_quota": enforces, "cpu_cfs_quota_period_us": period}
-                yield _other(node, f"cpuCFSQuota {str(enforces).lower()} and {told}", files, **both)
+                yield _other(node, f"{quota} and {told}", files, **both)
         policy = "none" if kubelet.cpu_manager_policy == "static" else "static"
         yield _other(node, f"cpuManagerPolicy {policy}", files, cpu_manager_policy=policy)
     elif file == "cpuset.mems":
