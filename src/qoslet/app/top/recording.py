@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from qoslet.core.problem import plural
 from qoslet.core.recording.codec import Encoder
 from qoslet.core.recording.recording import Recording
 from qoslet.core.recording.rows import recorded_rows
@@ -47,7 +48,7 @@ class Recorder:
         """What is recorded, in a few words."""
         plan = self._top.plan
         cgroups = sum(one.path is not None for one in plan.cgroups)
-        return f"{len(plan.pods)} pods, {cgroups} cgroups"
+        return f"{plural(len(plan.pods), 'pod')}, {plural(cgroups, 'cgroup')}"
 
     def look(self) -> None:
         """Record one moment. Raises CannotDo where it cannot be written."""

@@ -114,10 +114,11 @@ def _run_here(args: argparse.Namespace) -> int:
 def _summary(source: BundleSource, path: str, size: int) -> str:
     """What was written, in one line."""
     from qoslet.core.api.schema import shown
+    from qoslet.core.problem import plural
 
     cgroups = len({row.path for row in source.cgroups.rows})
-    counts = [f"{len(source.pods or ())} pods", f"{cgroups} cgroups"]
+    counts = [plural(len(source.pods or ()), "pod"), plural(cgroups, "cgroup")]
     if source.units is not None:
-        counts.append(f"{len(source.units)} units")
+        counts.append(plural(len(source.units), "unit"))
     place = "standard output" if path == "-" else shown(path)
     return f"{place}: {', '.join(counts)}, {-(-size // 1024)} KiB"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.core.problem import plural
 from qoslet.core.status.page.node_view import RESOURCES, NodeView, PodView
 from qoslet.render.pages.draft import Draft, HtmlPage, escaped
 from qoslet.render.pages.findings import draw_findings
@@ -70,7 +71,7 @@ def node_page(
     begin(draft, view, f"{view.plan.node.name or 'this node'} · qoslet", read_at(view, wall))
     draft.add(
         "<h1>Node</h1>",
-        f'<p id="counts">{len(view.pods)} pods, {len(view.rows)} cgroups. ',
+        f'<p id="counts">{plural(len(view.pods), "pod")}, {plural(len(view.rows), "cgroup")}. ',
         "A column is as wide as its pod's request, and full at its limit.</p>",
     )
     for resource in RESOURCES:

@@ -57,7 +57,8 @@ def _head(document: Mapping[str, Any]) -> Iterator[str]:
     )
     whole = "" if source["complete"] else ", not all of them"
     why = f" ({source['reason']})" if source["reason"] else ""
-    yield f"{document['pods']} pods from {source['place']}{whole}, {source['ageSeconds']:.0f} s ago{why}"
+    pods = plural(document["pods"], "pod")
+    yield f"{pods} from {source['place']}{whole}, {source['ageSeconds']:.0f} s ago{why}"
     count = len([one for one in document["findings"] if one["severity"] != "info"])
     yield f"{document['compared']} values compared, {plural(count, 'finding')}"
     if document["files"] or counts["writes"]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from qoslet.core.problem import plural
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable
 from qoslet.render.units import size
 
@@ -149,9 +150,9 @@ def summary(rows: Sequence[TopRow], what: str) -> str:
     """The line above: how many cgroups and pods, and who the node is."""
     pods = sum(row.level == "pod" for row in rows)
     absent = sum(not row.exists and not row.has_ended for row in rows)
-    return printable(
-        f"{what}  {pods} pods, {len(rows)} cgroups" + (f", {absent} absent" if absent else "")
-    )
+    counts = [plural(pods, "pod"), plural(len(rows), "cgroup")]
+    counts += [f"{absent} absent"] if absent else []
+    return printable(f"{what}  {', '.join(counts)}")
 
 
 def headline(rows: Sequence[TopRow], what: str, state: str, width: int) -> str:
