@@ -11,6 +11,7 @@ from qoslet.host.linux.procfs import text
 from qoslet.host.linux.programs import find_program
 from qoslet.host.machine.node_programs import (
     agent_roots,
+    agent_states,
     bfq_devices,
     device_bpf,
     kubelet_trees,
@@ -20,7 +21,6 @@ from qoslet.host.machine.node_programs import (
 from qoslet.host.machine.probe import MountPoint, mounts, probe
 from qoslet.host.machine.runc_fix import RuncFix, runc_fix
 from qoslet.host.state.agents import left_roots, silent_roots
-from qoslet.host.state.folder import STATE
 
 CAPABILITIES = {
     1: "CAP_DAC_OVERRIDE",
@@ -141,6 +141,7 @@ def look(root: str = "") -> Machine:
         controllers.append(Controller(name, point, "v1", True, writable))
     if v2 is not None:
         controllers += _unified(root, v2, own.get("", "/"), probed.hierarchy == "v2")
+    states = agent_states(root)
     cgroup_mounts = [mount for mount in table if mount.type in ("cgroup", "cgroup2")]
     return Machine(
         probed=probed,
@@ -163,9 +164,9 @@ def look(root: str = "") -> Machine:
         kubelet_config=os.access(root + KUBELET_CONFIG, os.R_OK)
         if os.path.lexists(root + KUBELET_CONFIG)
         else None,
-        agents=agent_roots(root),
-        left_roots=tuple(left_roots(root + STATE)),
-        silent_roots=tuple(silent_roots(root + STATE)),
+        agents=agent_roots(states),
+        left_roots=tuple(one for state in states for one in left_roots(state)),
+        silent_roots=tuple(one for state in states for one in silent_roots(state)),
         bfq=bfq_devices(root),
         device_bpf=device_bpf(root, probed.kernel or "") if layout == "v2" else None,
         cgroup_namespaces=os.path.exists(f"{root}/proc/self/ns/cgroup")

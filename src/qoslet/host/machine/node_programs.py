@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
 from qoslet.core.node.machine import NodeProgram, OciProgram
+from qoslet.errors import CannotDo
 from qoslet.host.linux.procfs import listed, text
 from qoslet.host.linux.programs import find_program
 from qoslet.host.state.agents import running_roots
-from qoslet.host.state.folder import STATE
+from qoslet.host.state.folder import STATE, state_directory
 
 _PROCESSES: dict[str, tuple[Literal["kubelet", "runtime"], str]] = {
     "kubelet": ("kubelet", "kubelet"),
@@ -91,12 +92,22 @@ def kubelet_trees(tops: list[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def agent_roots(root: str = "") -> tuple[str, ...] | None:
-    """The cgroup roots of root's agents; None where they cannot be listed."""
-    state = root + STATE
-    if os.path.isdir(state) and not os.access(state, os.R_OK | os.X_OK):
-        return None
-    return tuple(running_roots(state))
+def agent_states(root: str = "") -> list[str]:
+    """The state directories of root's agents and of this user's."""
+    found = [root + STATE]
+    if not root:
+        with suppress(CannotDo):
+            found.append(state_directory(os.environ, os.geteuid(), write=False))
+    return list(dict.fromkeys(found))
+
+
+def agent_roots(states: Sequence[str]) -> tuple[str, ...] | None:
+    """The cgroup roots of the agents of these state directories, root's first; None where none is found and
+    root's cannot be listed."""
+    found = tuple(root for state in states for root in running_roots(state))
+    if found or not os.path.isdir(states[0]) or os.access(states[0], os.R_OK | os.X_OK):
+        return found
+    return None
 
 
 def oci_programs(root: str = "") -> tuple[OciProgram, ...]:
