@@ -13,12 +13,13 @@ from qoslet.core.cgroup.names import SLICE, is_below, process_leaf
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
-from qoslet.host.state.folder import KEEPER, state_folder
+from qoslet.host.state.folder import JOURNAL, KEEPER, escaped, state_folder
 
 if TYPE_CHECKING:
     import argparse
 
     from qoslet.core.api.pod import Pod
+    from qoslet.core.cgroup.names import DriverName
 
 
 def keeps_pods(root: str) -> bool:
@@ -41,10 +42,23 @@ def choose_source(args: argparse.Namespace) -> None:
 
 
 def choose_tree(args: argparse.Namespace) -> None:
-    """``choose_source`` for what reads cgroups. Raises CannotDo where the kubelet that is asked for has others than
-    are mounted here."""
+    """``choose_source`` for what reads cgroups, and where nobody describes the node, the driver that made the
+    tree. Raises CannotDo where the kubelet that is asked for has others than are mounted here."""
     choose_source(args)
+    if args.cgroup_root and not (args.live or args.node or args.cgroup_driver):
+        args.cgroup_driver = _made_with(args.cgroup_root)
     refuse_other_cgroups(getattr(args, "kubelet_pid", None))
+
+
+def _made_with(root: str) -> DriverName | None:
+    """The driver of the tree of qoslet's own at a cgroup root; None where there is none."""
+    try:
+        folder = state_folder(root)
+    except CannotDo:
+        return None
+    if not os.path.exists(f"{folder}/{JOURNAL}"):
+        return None
+    return "cgroupfs" if os.path.basename(folder) == escaped(root) else "systemd"
 
 
 def refuse_other_cgroups(pid: int | None) -> None:
