@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from qoslet.core.api.documents import options_of
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
-from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
 from qoslet.core.problem import plural
 from qoslet.errors import BadInput, BadInputs, CannotDo
@@ -82,9 +81,13 @@ def read(
             node, problems = bundle.node(args.node, flags_of(args), system)
         else:
             node, problems = load_node(
-                args.node, flags_of(args), root_check=writes, acts=writes, system=system
+                args.node,
+                flags_of(args),
+                root_check=writes,
+                acts=writes,
+                own_tree=writes,
+                system=system,
             )
-        node = as_written(node) if writes else node
     except BadInputs as error:
         faults += error.faults
     options = options_of(args, node.name if node else None)
@@ -203,11 +206,11 @@ def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
     from qoslet.app.node.running_agent import agent_node
     from qoslet.core.node.running_kubelet.work import KubeletWork
 
-    node, problems = load_node(args.node, flags_of(args), texts=agent_node(root))
+    node, problems = load_node(args.node, flags_of(args), own_tree=True, texts=agent_node(root))
     options = options_of(args, node.name)
     if args.filename:
         loaded = load(args.filename, options, recursive=getattr(args, "recursive", False))
-        return Inputs(loaded.pods, as_written(node), (*problems, *loaded.problems), loaded)
+        return Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
     options = replace(options, keep_raw=True)
     states = pod_states(root)
     found, why = agent_pods(states, options)
@@ -218,7 +221,7 @@ def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
     pods = [pod for pod, document in found if document["status"]["phase"] not in ENDED]
     ending = ending_pods(states)
     work = KubeletWork(running=ending) if ending else None
-    return Inputs(pods, as_written(node), tuple(problems), work=work)
+    return Inputs(pods, node, tuple(problems), work=work)
 
 
 def scheduled(inputs: Inputs) -> Inputs:

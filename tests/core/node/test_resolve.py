@@ -256,6 +256,16 @@ def test_a_verb_that_writes_takes_systemd_only_where_it_is_named():
     assert as_written(read(own(), config())[0]).driver == "cgroupfs"
 
 
+def test_the_units_of_a_root_are_told_only_to_who_makes_them():
+    named = Flags(cgroup_root="/user.slice/box.service/qoslet")
+    said = {}
+    for own_tree in (False, True):
+        _, rows = node_from([own()], named, lambda: MACHINE, own_tree=own_tree)
+        said[own_tree] = [row.message for row in rows if "becomes the unit" in row.message]
+    assert len(said[False]) == 2
+    assert said[True] == []
+
+
 def test_gates_of_flag_and_document_merge():
     document = config(featureGates={"MemoryQoS": True, "NodeSwap": True})
     node, _ = read(own(swap=0), document, feature_gates="MemoryQoS=false")

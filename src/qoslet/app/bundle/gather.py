@@ -31,7 +31,6 @@ from qoslet.core.cgroup.names import (
     names_root,
 )
 from qoslet.core.node.node import Node
-from qoslet.core.node.resolve import as_written
 from qoslet.core.plan.plan import plan
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.mounted import mounted
@@ -71,9 +70,8 @@ def gather(asked: BundleOptions) -> BundleSource:
     agent = _agent(asked, machine) if kubelet is None else None
     own = _own_flags(asked.flags, agent) if kubelet is None else None
     texts = _agent_texts(agent, missing) if kubelet is None else kubelet.texts()
-    node, _ = load_node(asked.nodes, own or asked.flags, acts=True, texts=texts)
-    if own is not None:
-        node = as_written(node)
+    flags, own_tree = own or asked.flags, own is not None
+    node, _ = load_node(asked.nodes, flags, acts=True, own_tree=own_tree, texts=texts)
     if not node.kubelet_given:
         missing.setdefault(
             KUBELET, "no KubeletConfiguration was given (--node): only flags are in it"

@@ -282,11 +282,13 @@ def node_from(
     probe: Callable[[], Probed],
     *,
     acts: bool = False,
+    own_tree: bool = False,
     system: System | None = None,
 ) -> tuple[Node, list[Problem]]:
     """The node that labelled, decoded documents and flags describe, and what to know about it.
     ``probe`` is called at most once, and only if something is missing; ``acts``: for a command that
-    acts on this machine, which whatever is missing is then taken from. ``system``
+    acts on this machine, which whatever is missing is then taken from; ``own_tree``: the cgroups are to
+    be qoslet's own, which have the systemd driver only if somebody names it. ``system``
     overrides the operating system of the documents. Raises BadInputs with every fault of the input.
     """
     faults = Faults()
@@ -321,8 +323,10 @@ def node_from(
         origins={**machine.origins, **found.origins},
         status_allocatable=_reported_allocatable(machine),
     )
+    if own_tree:
+        node = as_written(node)
     validation.faults_of(faults, node, found)
     faults.check()
-    runs = host_facts.runs_systemd(machine) if driver == "systemd" else None
+    runs = host_facts.runs_systemd(machine) if node.driver == "systemd" else None
     problems.extend(validation.problems_of(node, found, runs, foreign=foreign))
     return node, problems

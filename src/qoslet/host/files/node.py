@@ -157,6 +157,7 @@ def load_node(
     root_check: bool = False,
     bounds: FileLimits = READ_ONCE,
     acts: bool = False,
+    own_tree: bool = False,
     system: System | None = None,
     texts: Iterable[tuple[str, bytes]] = (),
 ) -> tuple[Node, list[Problem]]:
@@ -164,7 +165,7 @@ def load_node(
     before them ``texts``, each after its name in messages.
 
     This machine is looked at only for what they do not say, and if they are of another one not at
-    all, unless the command ``acts`` on this machine. With ``root_check`` a path that
+    all, unless the command ``acts`` on this machine; ``own_tree`` as for ``node_from``. With ``root_check`` a path that
     another user can change is refused while running as root. ``system`` overrides
     the operating system that the documents name. Raises BadInputs with all faults.
     """
@@ -172,9 +173,9 @@ def load_node(
     faults = [each for each in found if isinstance(each, BadInput)]
     documents = [each for each in found if not isinstance(each, BadInput)]
     if not faults:
-        return node_from(documents, flags, _probe, acts=acts, system=system)
+        return node_from(documents, flags, _probe, acts=acts, own_tree=own_tree, system=system)
     try:
-        node_from(documents, flags, _probe, acts=acts, system=system)
+        node_from(documents, flags, _probe, acts=acts, own_tree=own_tree, system=system)
     except BadInputs as more:
         faults.extend(more.faults)
     raise BadInputs(faults)
