@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from qoslet.core.cgroup.kernel_files import COMPLETE, ROWS, older
 from qoslet.core.explain.explain import explain
-from qoslet.core.node.missing_files import MissingFiles
+from qoslet.core.node.missing_files import MissingFiles, without_undelegated
 from qoslet.core.node.node import PLANNED_CONTROLLERS, Node
 from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.plan.plan import plan
@@ -89,6 +90,24 @@ def test_a_missing_controller_is_told_and_its_files_are_not_planned(
         read(False, hierarchy=hierarchy, controllers=without(name))[1], "controllers"
     )
     assert alone == "warning"
+
+
+def test_controllers_that_a_root_does_not_get_are_told_and_their_files_are_not_planned() -> None:
+    node, _ = read()
+    reasons = {
+        "hugetlb": "not delegated to /user",
+        "memory": "/user has processes (7)",
+        "cpuset": "not delegated to /user",
+    }
+    there, said = without_undelegated(node, reasons)
+    assert {file.partition(".")[0] for file in written(node)} == set(ALL)
+    assert {file.partition(".")[0] for file in written(there)} == {"cpu", "pids"}
+    assert [(row.severity, row.message) for row in said] == [
+        ("warning", "cpuset, hugetlb files are not written: not delegated to /user"),
+        ("warning", "memory files are not written: /user has processes (7)"),
+    ]
+    unknown = replace(node, host=replace(node.host, controllers=None))
+    assert without_undelegated(unknown, reasons)[0].host.controllers == {"cpu", "pids"}
 
 
 def test_every_missing_controller_has_its_row() -> None:

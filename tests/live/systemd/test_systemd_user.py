@@ -125,7 +125,35 @@ def test_a_systemd_users_own_group_gets_what_was_delegated(session: Session) -> 
         assert session.text(f"{pod}/cpu.max") == "20000 100000"
     again = session.qoslet("apply", "--cgroup-root", root, code=1 if lacking else 0)
     assert (again["made"], again["written"]) == (0, 0)
+    # nobody names the driver here: it is that of the tree, not what systemd as PID 1 suggests
+    audit = session.qoslet("audit", "-f", str(session.pods), "--cgroup-root", root, code=1)
+    assert {one["verdict"] for one in audit["findings"]} <= {"controller", "missing"}
     assert session.qoslet("release", "--cgroup-root", root)["removed"] == 5
+    assert not Path(POINT + root).exists()
+
+
+RUNS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: b, uid: b0}
+spec:
+  restartPolicy: Never
+  containers: [{name: c, image: none, command: ["true"], resources: {limits: {cpu: 200m, memory: 64Mi}}}]
+"""
+
+
+def test_a_pod_runs_in_a_users_own_group(session: Session) -> None:
+    session.pods.write_text(RUNS)
+    root = f"{session.group}/qoslet"
+    words = ["run", str(session.pods), "--cgroup-root", root, "--for", "120"]
+    ended = session.qoslet(*words)
+    assert [(pod["name"], pod["phase"]) for pod in ended["pods"]] == [("b", "Succeeded")]
+    machine = set(Path(POINT, "cgroup.controllers").read_text().split())
+    there = set(session.text(f"{session.group}/cgroup.controllers").split())
+    lacking = machine & {"cpu", "cpuset", "hugetlb", "memory", "pids"} - there
+    said = [row["message"] for row in ended["problems"] if "not delegated" in row["message"]]
+    assert all(any(name in text for text in said) for name in lacking)
+    assert not any("becomes the unit" in row["message"] for row in ended["problems"])
     assert not Path(POINT + root).exists()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -32,7 +32,8 @@ class AgentRun(Struct):
     ``undo`` restores cgroups of others. ``hang_up`` asks the loop to end because nobody watches any
     more. ``exits`` are readable where containers changed; ``ending`` is called at each look at pods
     that end with the loop. ``mends`` make again what was removed of the agent's files in ``folder``;
-    each raises CannotDo.
+    each raises CannotDo. ``undelegated`` has why cgroups of the root do not get a controller, by its
+    name.
     """
 
     config: Config
@@ -53,6 +54,7 @@ class AgentRun(Struct):
     exits: Callable[[], Sequence[int]] = tuple
     ending: Callable[[], None] = lambda: None
     mends: list[Callable[[], None]] = []
+    undelegated: Mapping[str, str] = {}
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from qoslet.app.agent.parts import AgentRun
-from qoslet.app.node.node import guard_of, node_of
+from qoslet.app.node.node import as_delegated, guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.core.managers.container_manager import placing
 from qoslet.core.node.node import Node, seccomp_default
@@ -61,7 +61,7 @@ def reload(options: RunOptions, made: AgentRun) -> str:
     followed anyway. Returns the line that says so."""
     old = made.source.live.node
     try:
-        node, problems = node_of(options)
+        node, problems = as_delegated(*node_of(options), made.undelegated)
     except QosletError as error:
         said = "; ".join(str(error).splitlines())
         return f"cannot reload the configuration: {said}; {STAYS}"

@@ -22,7 +22,7 @@ from qoslet.agent.ports import DesiredState as DesiredState
 from qoslet.agent.removals import REMOVAL_SECONDS
 from qoslet.app.agent.parts import AgentRun, reserved_cgroups, title_of
 from qoslet.app.agent.reload import Reloading, reload
-from qoslet.app.node.node import described_node, guard_of, node_of
+from qoslet.app.node.node import as_delegated, described_node, guard_of, node_of
 from qoslet.app.options import RunOptions
 from qoslet.app.teardown import refuse_pods_of_others
 from qoslet.core.api.manifest import Options as Reading
@@ -226,6 +226,8 @@ def _real(
         _need_rights([*place.mounts.values()], config.root)
     attend = partial(_attend_start, options, signals)
     with owned_tree.tree(place, write=not options.dry_run, verb="run", attend=attend) as tree:
+        if missing := tree.reach.missing:
+            source.configure(*as_delegated(node, source.problems, missing))
         _need_reserved(tree, reserved_cgroups(source, config.root))
         if options.dry_run:
             from qoslet.app.agent.simulate import dry
@@ -241,6 +243,7 @@ def _real(
             ):
                 made.listener, made.metrics = listener, options.metrics
                 made.clock.longest = CHECK_SECONDS
+                made.undelegated = missing
                 yield made
 
 

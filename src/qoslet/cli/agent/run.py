@@ -55,7 +55,7 @@ possible on this machine (--simulate always is), 141 the reader of the output ha
 def options_of(args: argparse.Namespace) -> RunOptions:
     """The command line, decoded. Raises BadInput for what the parser cannot know."""
     flags = flags_of(args)
-    root = checked_root(flags.cgroup_root)
+    root = _root(flags.cgroup_root, args.simulate)
     flags = replace(
         flags,
         cgroup_root=root,
@@ -93,6 +93,16 @@ def options_of(args: argparse.Namespace) -> RunOptions:
     return options
 
 
+def _root(given: str | None, simulate: bool) -> str:
+    """Where the tree is to be; a simulated one is below no user's cgroup. Raises BadInput."""
+    if given is not None or simulate:
+        return checked_root(given)
+    # imported for a run that has cgroups
+    from qoslet.app.tree import default_root
+
+    return default_root()
+
+
 def _check(options: RunOptions) -> None:
     """What the parser cannot know. Raises BadInput."""
     if not options.paths:
@@ -118,7 +128,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_document_arguments(parser, positional=True)
     add_node_arguments(
-        parser, root=f"Root of the tree that run creates and removes (default: {DEFAULT_ROOT})"
+        parser,
+        root=f"Root of the tree that run creates and removes (default: {DEFAULT_ROOT}; for a user, qoslet in its delegated cgroup)",
     )
     running = parser.add_argument_group("run options")
     _add_runtime(running)

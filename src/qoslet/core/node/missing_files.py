@@ -3,14 +3,17 @@ with a later kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.kernel_files import KernelRow, Version, older, since, telling
 from qoslet.core.node.host_facts import kernel_version
-from qoslet.core.node.node import PLANNED_CONTROLLERS, Hierarchy, HostFacts
+from qoslet.core.node.node import PLANNED_CONTROLLERS, Hierarchy, HostFacts, Node
+from qoslet.core.problem import Problem
 
 _PROBES = {name: f"{name}.max" for name in sorted(PLANNED_CONTROLLERS)}
 
@@ -64,6 +67,21 @@ def _has_not(row: KernelRow, hierarchy: Hierarchy) -> str:
 def missing_files(host: HostFacts) -> MissingFiles | None:
     """What a Linux host lacks; None if it lacks nothing, or nothing is known."""
     return _missing(host.hierarchy, host.controllers, host.kernel)
+
+
+def without_undelegated(node: Node, reasons: Mapping[str, str]) -> tuple[Node, list[Problem]]:
+    """The node as cgroups below a root see it that do not get every controller of the machine, and
+    what is to be said of each: ``reasons`` has why, by controller."""
+    names: dict[str, list[str]] = {}
+    for name, why in sorted(reasons.items()):
+        names.setdefault(why, []).append(name)
+    there = PLANNED_CONTROLLERS if node.host.controllers is None else node.host.controllers
+    host = replace(node.host, controllers=there.difference(reasons))
+    where, hint = "this machine: host.controllers", "run as root to have them written"
+    return replace(node, host=host), [
+        Problem("warning", where, f"{', '.join(some)} files are not written: {why}", hint)
+        for why, some in names.items()
+    ]
 
 
 @lru_cache(maxsize=8)
