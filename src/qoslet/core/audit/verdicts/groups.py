@@ -54,41 +54,56 @@ class MatchedGroups(Struct, frozen=True):
     unknown: tuple[str, ...]
 
 
+class _PlannedPod(Struct):
+    """A pod's cgroup and that of its sandbox. ``unnamed``: whether any container whose ID no status
+    has may run; None without such a container."""
+
+    path: str = ""
+    sandbox: Cgroup | None = None
+    unnamed: bool | None = None
+
+
 def match(context: AuditContext) -> MatchedGroups:
     """Which planned cgroup each cgroup is. In a pod's cgroup, the one that no status names is
     its sandbox, which a plan has not where the CRI runtime is not known."""
     planned = {cgroup.path: cgroup for cgroup in context.plan.cgroups if cgroup.path is not None}
-    may_run: dict[str, bool] = {}
-    sandboxes: dict[str, Cgroup] = {}
-    parents: dict[str, str] = {}
-    for cgroup in context.plan.cgroups:
-        pod = cgroup.pod
-        if cgroup.level == "pod" and pod is not None and cgroup.path is not None:
-            parents[pod.uid] = cgroup.path
-        elif cgroup.level == "sandbox" and pod is not None:
-            sandboxes[pod.uid] = cgroup
-        elif cgroup.path is None and pod is not None:
-            waits = cgroup.container is not None and cgroup.container.runs is False
-            may_run[pod.uid] = may_run.get(pod.uid, False) or not waits
     surplus = _surplus(context, planned)
-    by_parent: dict[str, list[str]] = {}
+    containers: dict[str, list[str]] = {}
     for path in surplus:
-        by_parent.setdefault(path.rpartition("/")[0], []).append(path)
-    unknown = []
-    for uid, parent in parents.items():
-        beside = by_parent.get(parent, [])
-        found = [path for path in beside if is_container(path.rpartition("/")[2])]
-        sandbox = sandboxes.get(uid)
-        if found and uid in may_run and (may_run[uid] or len(found) > 1):
+        parent, _, leaf = path.rpartition("/")
+        if is_container(leaf):
+            containers.setdefault(parent, []).append(path)
+    taken, unknown = set[str](), list[str]()
+    for pod in _planned_pods(context.plan) if containers else ():
+        found = containers.get(pod.path, [])
+        if found and pod.unnamed is not None and (pod.unnamed or len(found) > 1):
             # any of them may be a container whose ID no status has
-            unknown.append(parent)
-            surplus = [path for path in surplus if path not in found]
+            unknown.append(pod.path)
+            taken.update(found)
         elif found and not context.is_own:
-            one = _sandbox_of(context, sandbox, found)
-            surplus = [path for path in surplus if path != one]
-            if sandbox is not None:
-                planned[one] = replace(sandbox, path=one, unit=_unit(context, one))
-    return MatchedGroups(planned, tuple(surplus), tuple(unknown))
+            one = _sandbox_of(context, pod.sandbox, found)
+            taken.add(one)
+            if pod.sandbox is not None:
+                planned[one] = replace(pod.sandbox, path=one, unit=_unit(context, one))
+    rest = tuple(path for path in surplus if path not in taken)
+    return MatchedGroups(planned, rest, tuple(unknown))
+
+
+def _planned_pods(plan: Plan) -> list[_PlannedPod]:
+    """The pods that have a cgroup in the plan."""
+    pods: dict[str, _PlannedPod] = {}
+    for cgroup in plan.cgroups:
+        if cgroup.pod is None:
+            continue
+        pod = pods.setdefault(cgroup.pod.uid, _PlannedPod())
+        if cgroup.level == "pod" and cgroup.path is not None:
+            pod.path = cgroup.path
+        elif cgroup.level == "sandbox":
+            pod.sandbox = cgroup
+        elif cgroup.path is None:
+            waits = cgroup.container is not None and cgroup.container.runs is False
+            pod.unnamed = bool(pod.unnamed) or not waits
+    return [pod for pod in pods.values() if pod.path]
 
 
 def _inner_of(live: LiveTree, path: str) -> LiveCgroup | None:
