@@ -4,8 +4,9 @@ runc and crun for their versions."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from qoslet.core.node.host_facts import Probed
 from qoslet.core.node.machine import KUBELET_CONFIG, Controller, Layout, Machine, OciProgram
 from qoslet.host.linux.procfs import text
 from qoslet.host.linux.programs import find_program
@@ -125,6 +126,17 @@ def _lru_gen(root: str) -> bool | None:
         return None
 
 
+def _controllers(
+    root: str, probed: Probed, v2: MountPoint | None, own_group: str
+) -> Iterator[Controller]:
+    """The controllers of all hierarchies, and whether this process may use them."""
+    if probed.hierarchy == "v1":
+        for name, point in (probed.mounts or {}).items():
+            yield Controller(name, point, "v1", True, os.access(root + point, os.W_OK))
+    if v2 is not None:
+        yield from _unified(root, v2, own_group, probed.hierarchy == "v2")
+
+
 def look(root: str = "") -> Machine:
     """Everything ``doctor`` wants to know; ``root`` stands in front of every path."""
     probed = probe(root)
@@ -135,18 +147,12 @@ def look(root: str = "") -> Machine:
     layout: Layout | None = probed.hierarchy
     if layout == "v1" and v2 is not None:
         layout = "hybrid"
-    controllers = []
-    for name, point in (probed.mounts or {}).items() if probed.hierarchy == "v1" else ():
-        writable = os.access(root + point, os.W_OK)
-        controllers.append(Controller(name, point, "v1", True, writable))
-    if v2 is not None:
-        controllers += _unified(root, v2, own.get("", "/"), probed.hierarchy == "v2")
     states = agent_states(root)
     cgroup_mounts = [mount for mount in table if mount.type in ("cgroup", "cgroup2")]
     return Machine(
         probed=probed,
         layout=layout,
-        controllers=tuple(controllers),
+        controllers=tuple(_controllers(root, probed, v2, own.get("", "/"))),
         options=v2.options if v2 is not None else (),
         own_cgroup=own,
         user=os.geteuid(),
