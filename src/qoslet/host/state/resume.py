@@ -26,6 +26,7 @@ from qoslet.core.reconcile.journal import (
     damaged_lines,
     read,
 )
+from qoslet.core.reconcile.journal_refusals import refuse_other_command, refuse_other_driver
 from qoslet.errors import CannotDo
 from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.procfs import this_boot
@@ -262,43 +263,34 @@ def _take_up(
     parts = _parts(journal.folder, header.root, recorded)
     old, ledger, root = parts.parsed, journal.ledger, header.root
     before = parts.header_like(header)
-    same = before is not None and same_place(before, header)
+    same = before if before is not None and same_place(before, header) else None
     stale = bool(old.bad) or parts.aside or (parts.lost and parts.boot_known)
-    if same:
-        assert before is not None
+    if same is not None:
         ledger.add(old.entries)
         if stale:
             journal.notes += _recovered(ledger, parts, tree, root, given, recorded)
-        if before.verb in GUESTS and parts.lacks_values:
+        if same.verb in GUESTS and parts.lacks_values:
             _keep_aside(journal)
-        if before.driver != header.driver and ledger.cgroups:
-            raise CannotDo(
-                f"the tree was created with the {before.driver} driver",
-                where=root,
-                hint=f"--cgroup-driver {before.driver}, or qoslet release first",
-            )
-        stale = stale or before.verb != header.verb
+        refuse_other_driver(same, header, ledger)
+        stale = stale or same.verb != header.verb
     stale = prune(ledger, tree, recorded) or stale
-    _refuse_other_guest(before, header, ledger)
-    if before is not None and before.verb != header.verb and ledger.cgroups:
-        pods = "stops its pods and " if before.verb == "run" else ""
-        raise CannotDo(
-            f"qoslet {before.verb} has created this tree",
-            where=root,
-            hint=f"use another root; qoslet release --cgroup-root {root} {pods}removes it",
-        )
+    refuse_other_command(before, header, ledger)
     if parts.lost:
         # what cannot be read stays where it is until it is known that nothing needs it
         _check_root(root, tree, ledger, given, parts, journal.path)
-    if not same and journal.archive(old.header):
-        what = "that cannot be read"
-        if old.header is not None:
-            what = "of another boot" if old.header.boot != header.boot else "of another hierarchy"
-        journal.notes.append(f"{root}: ignoring a journal {what}")
+    if same is None and journal.archive(old.header):
+        journal.notes.append(f"{root}: ignoring a journal {_whose(old.header, header)}")
     _check_root(root, tree, ledger, given, parts, journal.path)
     if stale:
         journal.rewrite()
         journal.forget_aside()
+
+
+def _whose(found: Header | None, header: Header) -> str:
+    """What a journal is of that says nothing about this boot and hierarchy."""
+    if found is None:
+        return "that cannot be read"
+    return f"of another {'boot' if found.boot != header.boot else 'hierarchy'}"
 
 
 def _keep_aside(journal: JournalFile) -> None:
@@ -325,22 +317,6 @@ def damaged_journals(root: str, state: str) -> list[str]:
     with owned(folder):
         parts = _parts(folder, root, tuple)
     return [*kept_aside(path), *([f"{path}/{JOURNAL}"] if parts.lacks_values else [])]
-
-
-_COMMANDS = {GUEST: "audit --fix", AGENT: "agent"}
-
-
-def _refuse_other_guest(before: Header | None, header: Header, ledger: JournalState) -> None:
-    """Raise ``CannotDo`` where the other command that writes in trees of others has left values:
-    neither knows which of the other's to give back."""
-    if before is None or before.verb == header.verb or not ledger.files:
-        return
-    if before.verb in GUESTS and header.verb in GUESTS:
-        raise CannotDo(
-            f"qoslet {_COMMANDS[before.verb]} has written values in this tree",
-            where=header.root,
-            hint=f"qoslet release --cgroup-root {header.root} restores them",
-        )
 
 
 def _check_root(
