@@ -77,17 +77,7 @@ def read(
     node: Node | None = None
     problems: Sequence[Problem] = ()
     try:
-        if bundle is not None:
-            node, problems = bundle.node(args.node, flags_of(args), system)
-        else:
-            node, problems = load_node(
-                args.node,
-                flags_of(args),
-                root_check=writes,
-                acts=writes,
-                own_tree=writes,
-                system=system,
-            )
+        node, problems = _node(args, bundle, writes, system)
     except BadInputs as error:
         faults += error.faults
     options = options_of(args, node.name if node else None)
@@ -108,6 +98,18 @@ def read(
         note_origins(node)
     found = Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
     return found if bundle is None else _of_bundle(found, bundle, args)
+
+
+def _node(
+    args: argparse.Namespace, bundle: BundleInputs | None, writes: bool, system: System | None
+) -> tuple[Node, list[Problem]]:
+    """The node of a bundle, or that of documents and flags. Raises BadInputs."""
+    flags = flags_of(args)
+    if bundle is not None:
+        return bundle.node(args.node, flags, system)
+    return load_node(
+        args.node, flags, root_check=writes, acts=writes, own_tree=writes, system=system
+    )
 
 
 def _of_bundle(inputs: Inputs, bundle: BundleInputs, args: argparse.Namespace) -> Inputs:

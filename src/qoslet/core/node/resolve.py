@@ -285,12 +285,10 @@ def node_from(
     own_tree: bool = False,
     system: System | None = None,
 ) -> tuple[Node, list[Problem]]:
-    """The node that labelled, decoded documents and flags describe, and what to know about it.
-    ``probe`` is called at most once, and only if something is missing; ``acts``: for a command that
-    acts on this machine, which whatever is missing is then taken from; ``own_tree``: the cgroups are to
-    be qoslet's own, which have the systemd driver only if somebody names it. ``system``
-    overrides the operating system of the documents. Raises BadInputs with every fault of the input.
-    """
+    """The node that labelled, decoded documents and flags describe, and what to know about it. ``probe`` is
+    called at most once, and only if something is missing; ``acts``: for a command that acts on this machine,
+    which whatever is missing is then taken from; ``own_tree``: for cgroups that are to be qoslet's own;
+    ``system`` overrides the operating system of the documents. Raises BadInputs with every fault."""
     faults = Faults()
     sources = _sources(faults, documents, flags)
     given = overrides(faults, flags)
@@ -305,13 +303,12 @@ def node_from(
     swap = host_facts.swap(machine, os)
     facts = host_facts.host(machine, os, resources, _pins(found))
     driver = _driver(machine, os, facts, sources.kubelet, given)
-    kubelet = kubelet_of(found, rules, os, facts.hierarchy)
     node = Node(
         name=_node_name(machine, flags),
         capacity=resources,
         swap=swap,
         host=facts,
-        kubelet=kubelet,
+        kubelet=kubelet_of(found, rules, os, facts.hierarchy),
         profile=rules,
         driver=driver,
         os=os,
@@ -323,8 +320,7 @@ def node_from(
         origins={**machine.origins, **found.origins},
         status_allocatable=_reported_allocatable(machine),
     )
-    if own_tree:
-        node = as_written(node)
+    node = as_written(node) if own_tree else node
     validation.faults_of(faults, node, found)
     faults.check()
     runs = host_facts.runs_systemd(machine) if node.driver == "systemd" else None
