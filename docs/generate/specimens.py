@@ -11,7 +11,7 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.convert.convert import conversion_request, convert_document
 from qoslet.core.convert.pods import convert_pods
 from qoslet.core.node.flags import Flags
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.resolve import node_from
 from qoslet.core.plan.plan import plan
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan, Setting

@@ -18,7 +18,7 @@ from qoslet.core.bundle.archive import unpack
 from qoslet.core.bundle.parts import BUNDLE, CGROUPS
 from qoslet.core.bundle.rows import CgroupRow, cgroup_rows
 from qoslet.core.node.flags import NO_FLAGS
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.machine import Machine
 from qoslet.core.node.resolve import node_from
 from qoslet.core.node.running_kubelet.work import KubeletWork

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from qoslet.core.bundle.machine_facts import described, doctor_view, facts_text, read_facts
 from qoslet.core.bundle.redaction import Pseudonyms
 from qoslet.core.node.flags import NO_FLAGS
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.machine import Controller, Machine, NodeProgram, OciProgram
 from qoslet.core.node.resolve import node_from
 from qoslet.errors import BadInput

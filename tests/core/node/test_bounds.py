@@ -13,7 +13,7 @@ from qoslet.core.managers.cpu_manager import CpuManager
 from qoslet.core.managers.memory_manager import MemoryManager, Reusable
 from qoslet.core.managers.topology_hints import ANY, NOWHERE, Hint, Merger, NodeSets, bits
 from qoslet.core.node.flags import Flags
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import node_from
 from qoslet.core.node.topology import NumaNode, Topology

@@ -8,7 +8,7 @@ import pytest
 
 from qoslet.core.node.described.operating_systems import OPERATING_SYSTEMS, by_image
 from qoslet.core.node.flags import Flags
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import as_written, node_from
 from qoslet.core.node.topology import NumaNode

@@ -11,7 +11,7 @@ from qoslet.core.explain.explain import explain
 from qoslet.core.node.documents.kubelet_config import READERS
 from qoslet.core.node.documents.kubelet_field_names import SINCE
 from qoslet.core.node.flags import Flags
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import node_from
 from qoslet.core.plan.plan import plan

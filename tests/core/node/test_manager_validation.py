@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.node import Node
 from qoslet.core.node.resolve import NO_FLAGS, Flags, node_from
 from qoslet.core.node.topology import Layout, NumaNode

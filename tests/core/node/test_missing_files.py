@@ -107,7 +107,7 @@ def test_controllers_that_a_root_does_not_get_are_told_and_their_files_are_not_p
         ("warning", "memory files are not written: /user has processes (7)"),
     ]
     unknown = replace(node, host=replace(node.host, controllers=None))
-    assert without_undelegated(unknown, reasons)[0].host.controllers == {"cpu", "pids"}
+    assert without_undelegated(unknown, reasons)[0].host.controllers == frozenset(("cpu", "pids"))
 
 
 def test_every_missing_controller_has_its_row() -> None:

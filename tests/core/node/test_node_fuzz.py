@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qoslet.core.node.flags import Flags
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.resolve import node_from
 from qoslet.errors import BadInputs
 from tests.core.node.documents.test_embedded import CONFIG, READ, REFUSED

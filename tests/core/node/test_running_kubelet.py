@@ -14,7 +14,7 @@ from qoslet.core.node.command_line.parse import command_line, flags
 from qoslet.core.node.documents.kubelet_field_names import SINCE
 from qoslet.core.node.documents.merge_patch import merge
 from qoslet.core.node.flags import Flags
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.resolve import node_from
 from qoslet.core.node.running_kubelet.effective import Effective, Source, effective
 from qoslet.core.node.running_kubelet.release import oldest_release, release_of_metrics

@@ -13,7 +13,7 @@ from qoslet.core.bundle.redaction import Pseudonyms, mount_point
 from qoslet.core.cgroup.names import DEFAULT_POINT
 from qoslet.core.node.doctor.checks import can_write, findings
 from qoslet.core.node.doctor.finding import DoctorFinding
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.machine import Controller, Machine
 from qoslet.core.node.node import Node
 from qoslet.errors import BadInput

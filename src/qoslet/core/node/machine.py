@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.node import Hierarchy
 
 Layout = Literal["v1", "hybrid", "v2"]

@@ -17,11 +17,12 @@ from qoslet.core.api.pod import Quantities, System
 from qoslet.core.cgroup.names import DriverName
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts
+from qoslet.core.node.capacity import capacity, swap_of
 from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, kubelet_read
 from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults, shown
 from qoslet.core.node.flags import FLAG_ROWS, NO_FLAGS, FlagRow, Flags, overrides
-from qoslet.core.node.host_facts import Lookup, Probed
+from qoslet.core.node.lookup import Look, Lookup, Probed
 from qoslet.core.node.node import HostFacts, Node
 from qoslet.core.node.validation import kubelet as validation
 from qoslet.core.problem import Problem
@@ -210,7 +211,7 @@ def _reported_allocatable(machine: Lookup) -> Quantities:
     return {name: amount for name, amount in given.items() if amount is not None}
 
 
-def _look(faults: Faults, flags: Flags, acts: bool) -> host_facts.Look:
+def _look(faults: Faults, flags: Flags, acts: bool) -> Look:
     """Whether this machine is looked at; a verb that acts on it always does."""
     given = "auto" if flags.probe is None else flags.probe
     found = read.choice(faults, "--probe", given, ("auto", "always", "never"))
@@ -299,8 +300,8 @@ def node_from(
     problems += _ignored(found, sources.kubelet, given, rules, acts=acts)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
     os, foreign = _system(machine, system)
-    resources = host_facts.capacity(machine, os)
-    swap = host_facts.swap(machine, os)
+    resources = capacity(machine, os)
+    swap = swap_of(machine, os)
     facts = host_facts.host(machine, os, resources, _pins(found))
     driver = _driver(machine, os, facts, sources.kubelet, given)
     node = Node(

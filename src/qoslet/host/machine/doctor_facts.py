@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.core.node.machine import KUBELET_CONFIG, Controller, Layout, Machine, OciProgram
 from qoslet.host.linux.procfs import text
 from qoslet.host.linux.programs import find_program

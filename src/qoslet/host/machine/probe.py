@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from qoslet.core.node.fields import cpus as cpu_numbers
-from qoslet.core.node.host_facts import Probed
+from qoslet.core.node.lookup import Probed
 from qoslet.host.cgroupfs.mounted import CgroupMounts, cgroup_mounts, cgroups
 from qoslet.host.linux.mountinfo import MountPoint as MountPoint
 from qoslet.host.linux.mountinfo import mounts as mounts
