@@ -28,7 +28,8 @@ from bench.offline.cold import EMPTY, child
 from bench.pods import pod
 from qoslet.agent.one_shot import ApplyPlan, perform, prepare
 from qoslet.agent.ports import Journal
-from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.agent.state.ownership import ownership_of
 from qoslet.core.api.manifest import Options
 from qoslet.core.cgroup.interface_files import controller

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from qoslet.agent.state.cgroup_executor import MemoryJournal
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.agent.state.runtime_cgroups import RuntimeCgroups
 from qoslet.core.reconcile.journal import Set
 from qoslet.core.reconcile.steps import Outcome, Step

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.ownership import Ownership
+from qoslet.agent.state.step_results import FailureLimit
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import parents

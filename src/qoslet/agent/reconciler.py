@@ -32,7 +32,8 @@ from qoslet.agent.ports import (
     Volumes,
 )
 from qoslet.agent.snapshots import Snapshots, SyncResult
-from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.agent.state.ownership import ownership_of
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker

@@ -17,7 +17,8 @@ from qoslet.agent.one_shot import (
     without_missing_controllers,
     without_unstarted_scopes,
 )
-from qoslet.agent.state.cgroup_executor import CgroupExecutor, MemoryJournal
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.agent.state.ownership import ownership_of
 from qoslet.app import tree as owned_tree
 from qoslet.core.node.node import needs_linux

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qoslet.agent.state.cgroup_executor import MemoryJournal
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.core.reconcile.steps import Outcome, Step
 from tests.agent.chosen_cgroups import Choosing, Chosen, Writing
 from tests.agent.fixtures import Keeper

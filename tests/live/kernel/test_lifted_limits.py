@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from qoslet.agent.state.cgroup_executor import MemoryJournal
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.core.reconcile.steps import Step
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.lifted_limits import lift

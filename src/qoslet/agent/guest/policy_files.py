@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from qoslet.agent.state.cgroup_executor import CgroupExecutor, FailureLimit
+from qoslet.agent.state.cgroup_executor import CgroupExecutor
 from qoslet.agent.state.read_back import read_back
+from qoslet.agent.state.step_results import FailureLimit
 from qoslet.core.audit.kubelet_work import is_sum
 from qoslet.core.cgroup.accepts import same
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from qoslet.agent.state.cgroup_executor import CgroupDiff
+from qoslet.agent.state.step_results import CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.cgroup.names import parents

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qoslet.agent.state.cgroup_executor import BatchResult, CgroupDiff
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import LEFTOVER_BACKOFF, PodWorker
+from qoslet.agent.state.step_results import BatchResult, CgroupDiff
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.tree_owner import advice

@@ -10,86 +10,27 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from qoslet.agent.state.cgroup_changes import CgroupChanges
+from qoslet.agent.state.memory_journal import MemoryJournal
 from qoslet.agent.state.ownership import Ownership
 from qoslet.agent.state.runtime_cgroups import RuntimeCgroups
+from qoslet.agent.state.step_results import BatchResult, CgroupDiff, FailureLimit
 from qoslet.agent.state.unsettled_writes import UnsettledWrites
 from qoslet.core.cgroup.names import is_at_or_below
 from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Difference, compare
 from qoslet.core.reconcile.give_back import GiveBack, give_back, written_files
-from qoslet.core.reconcile.journal import Adopted, Created, Entry, JournalState, Key, record_done
+from qoslet.core.reconcile.journal import Adopted, Created, Key, record_done
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 if TYPE_CHECKING:
     from qoslet.agent.ports import Driver, Journal, Observer
     from qoslet.agent.state.meters import Meters
     from qoslet.core.node.node import Node
-    from qoslet.core.reconcile.limit_shrink import Shrink, Waiting
+    from qoslet.core.reconcile.limit_shrink import Shrink
     from qoslet.core.reconcile.steps import Outcome, Step
-
-
-class MemoryJournal:
-    """A journal that ends with the process."""
-
-    wants_before = False
-
-    def __init__(self, ledger: JournalState | None = None) -> None:
-        self.ledger = ledger or JournalState()
-
-    def record(self, entries: Sequence[Entry]) -> None:
-        """Remember entries."""
-        self.ledger.add(entries)
-
-    record_later = record
-
-    def seen(self, values: Mapping[Key, str]) -> None:
-        """Nobody undoes what was written here."""
-
-    def rewrite(self) -> None:
-        """There is nothing written to shorten."""
-
-
-class FailureLimit(Struct, frozen=True):
-    """When to give up: a file that failed so often with one errno is not tried again, and after
-    ``total`` failures nothing is."""
-
-    same: int
-    total: int
-
-
-class BatchResult(Struct):
-    """What came of steps. ``failed`` is the first failure of each owner; ``not_created`` are
-    cgroups that could not be created."""
-
-    outcomes: list[Outcome] = []
-    failed: dict[str, str] = {}
-    not_created: set[str] = set()
-
-    @property
-    def done(self) -> int:
-        """Steps that worked."""
-        return sum(one.error is None and not one.pending for one in self.outcomes)
-
-    @property
-    def pending(self) -> list[str]:
-        """Steps that go on in the kernel."""
-        return [one.step.describe() for one in self.outcomes if one.pending]
-
-
-class CgroupDiff(Struct):
-    """The differences between some cgroups and their plan, the steps that end them, and the
-    limits that wait for usage to fall. ``foreign`` are planned cgroups that another process
-    created."""
-
-    differences: Sequence[Difference] = ()
-    steps: Sequence[Step] = ()
-    waiting: Sequence[Waiting] = ()
-    cgroups: Mapping[str, ObservedCgroup] = {}
-    foreign: frozenset[str] = frozenset()
 
 
 def no_owner(step: Step) -> str:
@@ -279,7 +220,7 @@ class CgroupExecutor:
         """Cgroups with the overrides instead of what is planned."""
         if not self.overrides:
             return groups
-        return [with_overrides(group, self.overrides) for group in groups]
+        return [_overridden(group, self.overrides) for group in groups]
 
     def order_phases(
         self, phases: Iterable[Sequence[Difference]], cgroups: Mapping[str, ObservedCgroup]
@@ -386,7 +327,7 @@ class CgroupExecutor:
                 self.followed(one)
 
 
-def with_overrides(group: Cgroup, overrides: Mapping[Key, str]) -> Cgroup:
+def _overridden(group: Cgroup, overrides: Mapping[Key, str]) -> Cgroup:
     """A cgroup with the overrides of its planned values."""
     path = group.path or ""
     if not any((path, row.file) in overrides for row in group.settings):
