@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from qoslet.core.api.input.namesakes import Namesakes
     from qoslet.core.api.platform.runtime_class import RuntimeClass
 
+FAULTS_KEPT = 1000
+"""Faults that are kept; more are only counted, whatever the input holds."""
 _LOOKED_AT = 256 * 1024
 """Bytes of a file up to which keys that occur twice are looked for."""
 
@@ -96,6 +98,13 @@ class Loaded(PodSequence, Struct):
             from qoslet.core.api.repeated_keys import repeated_keys
 
             self.problems += repeated_keys(bytes(whole), document.where)
+
+    def add_fault(self, fault: BadInput) -> None:
+        """Keep a fault, or count it when there are plenty."""
+        if len(self.faults) < FAULTS_KEPT:
+            self.faults.append(fault)
+        else:
+            self.more_faults += 1
 
     def leave_out(self, pod: Pod, reason: str) -> None:
         """Take a pod that uses nothing of the node."""

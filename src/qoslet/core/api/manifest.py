@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from qoslet.core.api.input.pod_selection import Selection
     from qoslet.core.api.input.templates import Template
 
-FAULTS_KEPT = 1000
-"""Faults that are kept; more are only counted, whatever the input holds."""
-
 _READ = ("pod", "template", "config")
 _HEAD = ("apiVersion", "kind", "metadata")
 
@@ -101,7 +98,7 @@ class _Loader:
         """Read all of them."""
         for document in documents:
             if isinstance(document, BadInput):
-                self.add_fault(document)
+                self.loaded.add_fault(document)
             else:
                 self.document(document)
         self.finish()
@@ -200,7 +197,7 @@ class _Loader:
         if kind.endswith("List") and spot.item >= 0:
             from qoslet.core.api.input.nested_lists import nested  # where a list has a list
 
-            for document in nested(raw, spot, self.add_fault):
+            for document in nested(raw, spot, self.loaded.add_fault):
                 self.document(document)
             return
         carried = carrier(api_version, kind, config=self._config)
@@ -210,7 +207,7 @@ class _Loader:
         elif carried == "custom":
             from qoslet.core.api.input.custom_resources import CustomResources
 
-            self._custom = self._custom or CustomResources(self.add_fault)
+            self._custom = self._custom or CustomResources(self.loaded.add_fault)
             found = self._custom.templates(raw, spot, api_version, kind, meta)
             self.loaded.sources += bool(found)
             for custom in found:
@@ -219,11 +216,12 @@ class _Loader:
             from qoslet.core.api.config.objects import take_config  # for those who run pods
 
             where, value = spot.named(kind, meta), self._value(raw, spot)
-            take_config(kind, value, where, self.loaded.config, self.add_fault)
+            take_config(kind, value, where, self.loaded.config, self.loaded.add_fault)
         elif kind == "RuntimeClass" and carried == "other":
             from qoslet.core.api.platform.runtime_class import take  # where there is one
 
-            take(raw, meta, spot.named(kind, meta), self.loaded.runtime_classes, self.add_fault)
+            where, classes = spot.named(kind, meta), self.loaded.runtime_classes
+            take(raw, meta, where, classes, self.loaded.add_fault)
         elif carried in ("other", "node"):
             self._skip(spot, spot.named(kind, meta), api_version, kind)
         else:
@@ -237,7 +235,7 @@ class _Loader:
         if isinstance(found, Problem):
             self.loaded.problems.append(found)
         else:
-            self.add_fault(found)
+            self.loaded.add_fault(found)
 
     def _skip(self, spot: Spot, where: str, api_version: str | None, kind: str) -> None:
         from qoslet.core.api.input.unrendered import skipped_row
@@ -325,7 +323,7 @@ class _Loader:
         if classes:
             from qoslet.core.api.platform.runtime_class import admit_all
 
-            admit_all(self.loaded.pods, classes, self.loaded.problems, self.add_fault)
+            admit_all(self.loaded.pods, classes, self.loaded.problems, self.loaded.add_fault)
         if self.selection is not None:
             self.loaded.problems += self.selection.rows()
         if self._custom is not None:
@@ -340,7 +338,7 @@ class _Loader:
         try:
             copies = template.copies(self._options.expand, self._expanded)
         except BadInput as fault:
-            self.add_fault(fault)
+            self.loaded.add_fault(fault)
             return
         self._expanded += len(copies) if self._options.expand else 0
         for copy in copies:
@@ -376,7 +374,7 @@ class _Loader:
         has its name it waits for one of its own."""
         kept = self._unique.add(pod, spot, claim)
         if isinstance(kept, BadInput):
-            self.add_fault(kept)
+            self.loaded.add_fault(kept)
             return None
         if claim is not None:
             self.loaded.claims[kept.uid] = claim
@@ -390,11 +388,4 @@ class _Loader:
 
     def _fault(self, where: str, message: str, hint: str = "") -> None:
         hint = render_hint() if TEMPLATE_MARK in message else hint
-        self.add_fault(BadInput(message, where=where, hint=hint))
-
-    def add_fault(self, fault: BadInput) -> None:
-        """Keep a fault, or count it when there are plenty."""
-        if len(self.loaded.faults) < FAULTS_KEPT:
-            self.loaded.faults.append(fault)
-        else:
-            self.loaded.more_faults += 1
+        self.loaded.add_fault(BadInput(message, where=where, hint=hint))
