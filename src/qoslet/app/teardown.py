@@ -102,7 +102,9 @@ def has_leftovers(tree: OwnedTree) -> bool:
         names = os.listdir(folder)
     except OSError:
         return False
-    return any(map(is_of_pods, names)) or PodVolumes(folder).on_disk
+    # a boot removes the state folder, but neither logs nor volumes on disk
+    logs = f"{log_directory(os.environ, os.geteuid())}/{os.path.basename(folder)}"
+    return any(map(is_of_pods, names)) or os.path.isdir(logs) or PodVolumes(folder).on_disk
 
 
 def undo(tree: OwnedTree) -> list[str]:

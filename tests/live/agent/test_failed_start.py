@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from qoslet.host.state.folder import LOG_DIRECTORY
 from tests.live.agent.agents import Agent
 from tests.live.agent.agents import agent as agent
 from tests.live.agent.test_run import PATIENCE, ended, pod
@@ -99,6 +101,14 @@ def test_release_finds_what_a_killed_start_left(agent: Agent) -> None:
         (agent.folder / name).write_text("{}")
     said = agent.release()
     assert "removed the state of a run without pods" in said
+    assert not agent.folder.exists()
+
+
+def test_release_finds_the_logs_of_a_boot_before(agent: Agent) -> None:
+    logs = Path(LOG_DIRECTORY) / agent.folder.name
+    (logs / "default_web_1/c").mkdir(parents=True)
+    assert "removed the state of a run without pods" in agent.release()
+    assert not logs.exists()
     assert not agent.folder.exists()
 
 
