@@ -235,6 +235,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys) -
     [
         MemoryError(),
         ModuleNotFoundError("No module named 'qoslet.x'", name="qoslet.x"),
+        ImportError("/l/array.so: failed to map segment from shared object", name="array"),
         *(
             OSError(number, os.strerror(number), "/x")
             for number in (

@@ -189,6 +189,8 @@ def _hint_of_machine(error: BaseException | None) -> str:
         return MACHINE_HINTS[ENOMEM]
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "qoslet":
         return "another version is being installed, or is incomplete: start qoslet again"
+    if isinstance(error, ImportError) and "failed to map segment" in str(error):
+        return MACHINE_HINTS[ENOMEM]
     if isinstance(error, OSError):
         return MACHINE_HINTS.get(error.errno or 0, "")
     return _hint_of_machine(error.__cause__)
