@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from qoslet.core.workload.cri_log import LONGEST, MISSING
+from qoslet.core.workload.cri_log import LONGEST, MISSING, path_of
+from qoslet.core.workload.life import Life, Phase
 from qoslet.host.containers.log_files import (
     ContainerLogs,
     LogFile,
@@ -20,7 +22,9 @@ from qoslet.host.containers.log_files import (
     remove_tree,
     stamp,
 )
-from qoslet.host.containers.log_reader import LogFollower, Tail, log_locations
+from qoslet.host.containers.log_reader import LogFollower, LogRun, Tail, log_locations
+from qoslet.host.containers.records import PodRecord, ProcessRecords
+from tests.agent.fixtures import pod_of, spec_of
 
 AT = b"2016-10-06T00:17:09.669794202Z"
 
@@ -246,3 +250,15 @@ def test_what_is_no_file_in_the_place_of_a_log_has_no_entries(
 ) -> None:
     make(str(tmp_path / "0.log"))
     assert texts(tmp_path / "0.log") == []
+
+
+@pytest.mark.parametrize("uid", ["1", "u" * 253], ids=["short", "long"])
+@pytest.mark.parametrize("phase", ["running", "ended"])
+def test_a_run_is_over_when_its_container_is(tmp_path: Path, uid: str, phase: Phase) -> None:
+    spec = replace(spec_of(pod_of("web")), uid=uid)
+    (tmp_path / "keeper").mkdir(mode=0o700)
+    records = ProcessRecords(str(tmp_path / "keeper"), "b1")
+    records.save(PodRecord(1, "b1", spec, "d", {"app": "/q/app"}, {"app": Life(phase)}))
+    (tmp_path / "logs" / path_of("d/web", uid) / "app").mkdir(parents=True)
+    (place,) = log_locations(str(tmp_path / "logs"))
+    assert LogRun(place, 0, records.folder).over() == (phase == "ended")

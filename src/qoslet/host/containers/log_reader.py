@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import MsgspecError, Struct
 
-from qoslet.core.workload.cri_log import MISSING, LogEntry, parse
+from qoslet.core.workload.cri_log import MISSING, LogEntry, parse, path_of
 from qoslet.host.containers.log_files import rotated
 from qoslet.host.containers.records import read_record
 from qoslet.host.linux.procfs import listed
@@ -205,7 +205,10 @@ class LogRun:
     def __init__(self, place: LogLocation, run: int, records: str) -> None:
         self.lines = LogLines(Tail(place.path(run)))
         self._name, self._run = place.container, run
-        self._folder = f"{records}/{place.uid}"
+        key, directory = f"{place.namespace}/{place.pod}", place.folder.split("/")[-2]
+        # the directory may have the digest of a long UID
+        uids = (uid for uid in listed(records) if path_of(key, uid) == directory)
+        self._folder = f"{records}/{next(uids, place.uid)}"
         self._over = False
 
     def over(self) -> bool:
