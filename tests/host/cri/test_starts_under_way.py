@@ -82,3 +82,17 @@ def test_the_process_of_a_container_is_known_before_the_next_one_starts(hand: Ha
     asked = [method for method, _ in hand.server.asked if method in verbs]
     assert asked[:3] == ["StartContainer", "ContainerStatus", "StartContainer"]
     hand.ends()
+
+
+def test_a_resize_while_the_runtime_makes_a_container_is_told_to_it(hand: Hand) -> None:
+    server = hand.server
+    server.held = "CreateContainer"
+    hand.runtime.start(spec_of(blocks={"app": {"cpu_shares": 7}}), {})
+    hand.until(lambda: any(method == "ImageStatus" for method, _ in server.asked))
+    time.sleep(0.2)
+    hand.runtime.update(spec_of(blocks={"app": {"cpu_shares": 9}}))
+    time.sleep(0.1)
+    server.held = ""
+    hand.running("app")
+    hand.until(lambda: [one.cpu_shares for one in server.resources[server.id("app")]] == [7, 9])
+    hand.ends()

@@ -172,14 +172,14 @@ class PodRun(ContainerStops):
             if old:
                 await self._box.remove(old)
             attempt = pod.lives[name].starts
+            # an update may come while the runtime makes it
+            messages = pod.spec.messages
             id = await self._box.create(launch, image, attempt)
         except NotStartable as error:
             self._refused(name, error)
             return
         pod.ids[name] = id
-        pod.applied[name] = (
-            dict(pod.spec.messages.containers.get(name, {})) if pod.spec.messages else {}
-        )
+        pod.applied[name] = dict(messages.containers.get(name, {})) if messages else {}
         pod.lives[name] = begun(pod.lives[name], self._around.clock())
         self._around.changed(pod)
         if self.gone:
