@@ -220,7 +220,11 @@ class Reconciler:
             worker.kept_manifest = None
         elif runtime_pod is None:
             self._unknown.append(worker.key)
-            context.start_pending(worker)
+            if worker.restart_pending:
+                # a stop was refused: what is desired may have other cgroups
+                worker.enter_phase(WorkerPhase.CLEANING_UP, context.clock.wall())
+            else:
+                context.start_pending(worker)
         elif not runtime_pod.ended or worker.unwanted:
             return
         elif runtime_pod.terminating:

@@ -92,6 +92,22 @@ def moved(restart: str) -> Bench:
     return bench
 
 
+def test_a_pod_that_was_lost_before_it_was_stopped_starts_where_it_belongs_now() -> None:
+    bench = running()
+    before = bench.reconciler.context.workers["a"].top_cgroups
+    bench.put("a", "", command="other")
+    rest(bench, 3)
+    for pid in bench.keeper.kept.pop("a").pids.values():
+        assert pid is not None
+        bench.kernel.end(pid, 0)
+    rest(bench)
+    worker = bench.reconciler.context.workers["a"]
+    assert worker.qos == "BestEffort"
+    assert worker.top_cgroups != before
+    assert bench.keeper.kept["a"].cgroups == worker.container_cgroups
+    assert not any(path in bench.kernel.groups for path in before)
+
+
 def test_an_edit_does_not_leave_a_pod_outside_its_group() -> None:
     bench = moved("Always")
     bench.put("a", "cpu=600m memory=64Mi", restart="Always")

@@ -75,6 +75,19 @@ def is_lost_by_the_runtime() -> None:
     assert bench.keeper.running == {"a"}
 
 
+def is_lost_before_it_could_be_stopped() -> None:
+    bench = Bench()
+    bench.put("a")
+    bench.turn()
+    bench.keeper.deaf.add("a")
+    bench.put("a", command="other")
+    bench.turn(1.0)
+    bench.keeper.end("a")
+    del bench.keeper.kept["a"]
+    syncs(bench)
+    assert bench.keeper.running == {"a"}
+
+
 def ends_and_is_dropped() -> None:
     bench = Bench()
     bench.put("a")
@@ -123,6 +136,7 @@ LIVES: tuple[Callable[[], None], ...] = (
     is_rejected_corrected_and_dropped,
     is_dropped_before_it_starts,
     is_lost_by_the_runtime,
+    is_lost_before_it_could_be_stopped,
     ends_and_is_dropped,
     restarts_and_may_not_run_any_more,
     restarts,

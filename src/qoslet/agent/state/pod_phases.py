@@ -44,6 +44,7 @@ TRANSITIONS = (
     Transition(_REJECTED, _CLEANING_UP, "no longer desired"),
     Transition(_RUNNING, _PENDING, "the runtime lost it"),
     Transition(_RUNNING, _TERMINATED, "its containers ended and are not restarted"),
+    Transition(_RUNNING, _CLEANING_UP, "the runtime lost it before it could be stopped to restart"),
     Transition(_RUNNING, _TERMINATING, "no longer desired, restarted or evicted"),
     Transition(_TERMINATING, _CLEANING_UP, "the runtime says that its containers ended"),
     Transition(_TERMINATED, _CLEANING_UP, "no longer desired, or restarted"),
