@@ -180,6 +180,19 @@ def test_a_process_that_a_killed_keeper_had_just_begun_is_not_there_twice(bench:
         bench.until(lambda s: all(bench.tree.members(bench.path(uid)) == {s[uid].pid} for uid in s))
 
 
+def test_a_restart_while_the_link_to_the_logs_is_gone_makes_no_others(bench: Bench) -> None:
+    logs = bench.folder.parent / "logs"
+    logs.mkdir(mode=0o700)
+    (bench.folder / "logs").symlink_to(logs)
+    bench.runtime = bench.client()
+    bench.begin("a", "sh", "-c", "echo here; sleep 0.3", restart="Always")
+    seen = bench.until(lambda s: s["a"].restarts >= 1)["a"].restarts
+    (bench.folder / "logs").unlink()
+    bench.until(lambda s: s["a"].restarts > seen + 1)
+    assert not (bench.folder / "logs").exists()
+    assert [path.name for path in logs.iterdir()] == ["default_a_a"]
+
+
 def test_an_identity_may_open_its_output_again(bench: Bench) -> None:
     line = "echo one; echo two > /dev/stderr; echo three > /dev/stdout; id -u"
     bench.begin("u1", "sh", "-c", line, who=SOMEBODY)

@@ -159,7 +159,8 @@ def _runtime(
     setting = CriSettings(
         tree.place.root,
         f"{folder}/{CRI}",
-        f"{folder}/{LOGS}",
+        # without the link, which may be removed
+        os.path.realpath(f"{folder}/{LOGS}"),
         host_network=unconfined and bool(facts.network),
         limits=limits or LogLimits(),
         seccomp=seccomp or SeccompProfiles(root=KUBELET_PROFILES),

@@ -7,6 +7,7 @@ what it had not answered is asked again: each request may come twice.
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from collections.abc import Callable, Mapping
@@ -116,7 +117,8 @@ class KeeperRuntime:
             KeeperSettings(
                 root=root,
                 folder=folder,
-                logs=logs or f"{folder}/{LOGS}",
+                # without the link, which may be removed
+                logs=logs or os.path.realpath(f"{folder}/{LOGS}"),
                 hierarchy=hierarchy,
                 mounts={"unified": mounts} if isinstance(mounts, str) else dict(mounts),
                 size=bounds.size,
