@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,21 @@ def test_a_stopped_keeper_is_let_go_on_and_one_is_killed(bench: Bench) -> None:
     assert end(folder, [pid, os.getpid()]) == [pid]
     assert keepers_of(folder) == []
     until(one, lambda s: one.pid != pid and running(s))
+
+
+def test_who_has_a_file_of_that_path_on_a_mount_of_its_own_is_no_keeper(tmp_path: Path) -> None:
+    """Anybody can have one, in a user namespace or a pod."""
+    made = f"mount -t tmpfs none {tmp_path} && mkdir {tmp_path}/q && exec 3>{tmp_path}/q/keeper.lock"
+    command = ["unshare", "-Urm", "sh", "-c", f"{made} && echo made && exec sleep 600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as other:
+        assert other.stdout is not None
+        if other.stdout.readline() != b"made\n":
+            pytest.skip("this machine makes no user namespace")
+        try:
+            assert os.readlink(f"/proc/{other.pid}/fd/3") == f"{tmp_path}/q/keeper.lock"
+            assert keepers_of(f"{tmp_path}/q") == []
+        finally:
+            other.kill()
 
 
 def test_a_keeper_that_does_not_answer_is_noted(bench: Bench) -> None:

@@ -20,10 +20,13 @@ _GONE = " (deleted)"
 
 def keepers_of(folder: str) -> list[int]:
     """The keepers of a state folder, also those whose lock was removed; of other users' processes
-    only root knows."""
-    lock = f"{os.path.realpath(folder)}/{KEEPER_LOCK}"
+    only root knows. A file of that path in another mount namespace, which anybody can make, is on
+    another file system."""
+    place = os.path.realpath(folder)
+    lock, device = f"{place}/{KEEPER_LOCK}", _device_of(place)
     names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    return [pid for pid in sorted(names) if _lock_of(pid) == lock and pid != os.getpid()]
+    holders = [pid for pid in sorted(names) if _lock_of(pid) == lock and pid != os.getpid()]
+    return [pid for pid in holders if _device_of(f"/proc/{pid}/fd/{LOCK_DESCRIPTOR}") == device]
 
 
 def wake(pids: Collection[int]) -> list[int]:
@@ -55,6 +58,14 @@ def end(folder: str, pids: Collection[int], seconds: float = 2.0) -> list[int]:
     while any(pid in keepers_of(folder) for pid in ended) and time.monotonic() < until:
         time.sleep(0.01)
     return ended
+
+
+def _device_of(path: str) -> int:
+    """The file system of a path, or of the first directory above it that is there."""
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return _device_of(os.path.dirname(path)) if path != "/" else 0
 
 
 def _lock_of(pid: int) -> str:
