@@ -87,8 +87,11 @@ def test_who_keeps_a_scope_is_no_process_of_its_container(
     place = tmp_path / "memory/kubepods/p-poda.slice" / leaf
     place.mkdir(parents=True)
     (place.parent / "cgroup.procs").write_text("")
-    words = ["sh", "-c", "read _ # keeps a scope of qoslet"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as keeps:
+    words = ["sh", "-c", "echo; read _ # keeps a scope of qoslet"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeps:
+        assert keeps.stdout is not None
+        # until then it may be on its way into the shell, without a command line
+        assert keeps.stdout.readline() == b"\n"
         (place / "cgroup.procs").write_text(f"{keeps.pid}\n{os.getpid()}\n")
         tree = reader.read(ReadRequest(("/kubepods",), (), {}, (), frozenset()))
         keeps.kill()
