@@ -161,7 +161,9 @@ def test_a_stopped_keeper_is_let_go_on_and_one_is_killed(bench: Bench) -> None:
 
 def test_who_has_a_file_of_that_path_on_a_mount_of_its_own_is_no_keeper(tmp_path: Path) -> None:
     """Anybody can have one, in a user namespace or a pod."""
-    made = f"mount -t tmpfs none {tmp_path} && mkdir {tmp_path}/q && exec 3>{tmp_path}/q/keeper.lock"
+    made = (
+        f"mount -t tmpfs none {tmp_path} && mkdir {tmp_path}/q && exec 3>{tmp_path}/q/keeper.lock"
+    )
     command = ["unshare", "-Urm", "sh", "-c", f"{made} && echo made && exec sleep 600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as other:
         assert other.stdout is not None
