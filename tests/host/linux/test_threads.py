@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from qoslet.host.linux.output import OutputWriter
+from qoslet.host.linux.processes import limit
 from qoslet.host.linux.processes.limit import start_thread
 
 
@@ -32,6 +33,23 @@ def test_a_thread_starts() -> None:
     ran = threading.Event()
     start_thread(threading.Thread(target=ran.set))
     assert ran.wait(5)
+
+
+class Dying(threading.Thread):
+    """Has no memory before it runs."""
+
+    def _bootstrap(self) -> None:
+        raise MemoryError
+
+
+def test_a_thread_that_dies_before_it_runs_is_a_shortage_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limit, "BEGIN_SECONDS", 0.1)
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    with pytest.raises(OSError, match="no memory to begin") as caught:
+        start_thread(Dying(daemon=True))
+    assert caught.value.errno == errno.ENOMEM
 
 
 NO_ROOM = """

@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from errno import EAGAIN, EBUSY, EINVAL, EPERM
+from errno import EBUSY, EINVAL, EPERM
 from threading import Thread
 
 from qoslet.core.cgroup.names import is_at_or_below, is_below
@@ -25,6 +25,7 @@ from qoslet.host.containers.mount_namespace import DEVICE
 from qoslet.host.containers.volume_folders import path_component
 from qoslet.host.linux.mount_syscalls import DETACH, NO_DEVICES, NO_SUID, REMOUNT, mount, unmount
 from qoslet.host.linux.mountinfo import mounts
+from qoslet.host.linux.processes.limit import start_thread
 from qoslet.host.linux.procfs import listed, text
 
 HOLDERS_TOLD = 5
@@ -239,10 +240,7 @@ def _in_thread(path: str) -> Thread:
             unmount(path)
 
     thread = Thread(target=run, name="unmount", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        raise OSError(EAGAIN, f"cannot start a thread: {error}") from error
+    start_thread(thread)
     return thread
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import resource
 from errno import EAGAIN, ENOMEM
-from threading import Thread
+from threading import Event, Thread
 
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.procfs import text
@@ -17,18 +17,34 @@ from qoslet.host.linux.procfs import text
 _STACK_BYTES = 8 << 20
 """The usual size of a thread's stack."""
 
+BEGIN_SECONDS = 30.0
+"""How long a thread that was made may take to begin."""
+
 NO_PROCESS = (EAGAIN, ENOMEM)
 """Errors of fork and what it needs that pass: they say nothing of what was to be started."""
 
 
+class _Begun(Event):
+    """Is waited for without a limit by ``Thread.start``, for ever where a thread that was made has
+    no memory to begin."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for ``BEGIN_SECONDS`` at most."""
+        return super().wait(BEGIN_SECONDS if timeout is None else timeout)
+
+
 def start_thread(thread: Thread) -> None:
     """Start a thread. Raises OSError where the kernel has none left for us, with EAGAIN, or no
-    room for its stack, with ENOMEM: Python says both as RuntimeError, without a number."""
+    room for its stack or its beginning, with ENOMEM: Python says the first two as RuntimeError,
+    without a number."""
+    vars(thread)["_started"] = _Begun()
     try:
         thread.start()
     except RuntimeError as error:
         number = EAGAIN if _has_room() else ENOMEM
         raise OSError(number, f"cannot start a thread: {error}") from error
+    if thread.ident is None:
+        raise OSError(ENOMEM, "cannot start a thread: it has no memory to begin")
 
 
 def _has_room() -> bool:
