@@ -8,6 +8,7 @@ import pytest
 
 from qoslet.core.workload.container_spec import OciPod, OciRuntime
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
+from qoslet.host.linux.mountinfo import MountPoint
 from qoslet.host.oci.containers import OciContainers
 
 
@@ -34,3 +35,22 @@ def test_what_crun_keeps_goes_with_the_last_pod(tmp_path: Path, left: str) -> No
     containers.forget(last)
     assert list(state.iterdir()) == []
     containers.forget(last)
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_layers_of_a_boot_before_go_with_the_last_pod_unless_some_are_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
+) -> None:
+    containers = OciContainers(str(tmp_path / "root"))
+    first, last = pod("u-0", tmp_path), pod("u-1", tmp_path)
+    for one in (first, last):
+        Path(containers.place(one, "app").bundle).mkdir(parents=True)
+    stale = Path(containers.place(pod("u-9", tmp_path), "app").written, "upper")
+    stale.mkdir(parents=True)
+    over = MountPoint("/x", "overlay", ("rw", f"upperdir={stale}"))
+    monkeypatch.setattr("qoslet.host.oci.containers.mounts", lambda about: [over] * mounted)
+    containers.forget(first)
+    assert stale.exists()
+    containers.forget(last)
+    assert stale.exists() == mounted
+    assert (tmp_path / "storage" / "containers").exists() == mounted
