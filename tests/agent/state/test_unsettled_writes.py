@@ -143,6 +143,26 @@ def test_what_a_runtime_makes_anew_for_a_container_begins_with_is_no_such_change
     assert len(turn()) == 1, "from then on it is"
 
 
+def test_what_is_written_after_all_was_read_is_no_such_change() -> None:
+    """The guard raises memory.high between the observation of a sync and its comparison."""
+    kernel, book, group = SimKernel("v2"), Book(), f"{ROOT}/poda"
+    executor = CgroupExecutor(
+        Ownership(ROOT), Driver(kernel, book), kernel, lambda: 0.0, journal=book
+    )
+    plan = plan_of("v2", {group: {"memory.high": "8192"}})
+    for path in (ROOT, group):
+        kernel.mkdir(path)
+    for path in ("/", ROOT):
+        kernel.write(path, "cgroup.subtree_control", "+memory")
+    book.record([Created(group, executor.observer.identity(group) or 0)])
+    assert not executor.perform(executor.diff(plan.node, plan.cgroups).steps).failed
+    executor.observe_all()
+    executor.overrides[group, "memory.high"] = "max"
+    assert not executor.perform([Step("set", group, "memory.high", "max")]).failed
+    assert not executor.diff(plan.node, plan.cgroups).steps
+    assert executor.notes == []
+
+
 @pytest.mark.parametrize("outcome", ["failed", "pending", "not reached"])
 def test_a_write_that_has_not_succeeded_is_no_such_change(outcome: str) -> None:
     """The journal has the value before it is written."""

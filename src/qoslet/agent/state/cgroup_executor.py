@@ -304,11 +304,11 @@ class CgroupExecutor:
         return batch
 
     def _forget_changed(self, outcomes: Sequence[Outcome]) -> None:
-        """Cgroups that were created or removed are others than those known."""
-        for one in outcomes:
-            if one.error is None and one.step.kind in ("create", "remove"):
+        """What was read of these cgroups is known no longer; one created or removed is another one."""
+        for one in [one for one in outcomes if one.error is None]:
+            self._changed.add(one.step.path)
+            if one.step.kind in ("create", "remove"):
                 self._changes.forget(one.step.path)
-                self._changed.add(one.step.path)
                 made = self.journal.ledger.cgroups.get(one.step.path)
                 if one.step.kind == "create" and made is not None:
                     self._changes.made(one.step.path, made[1])
