@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import jsonschema
+import pytest
 
 from qoslet import schema
 from qoslet.render.documents.agent.pods import pods_document
@@ -193,3 +194,24 @@ def test_what_is_held_is_shown() -> None:
     text = exposition(snapshot).decode()
     assert 'qoslet_guard_decisions_total{answer="limit",mode="act"} 1.0' in text
     assert "qoslet_guard_held 1.0" in text
+
+
+@pytest.mark.parametrize(("called", "ends"), [(0, True), (8 * MIB, False), (None, False)])
+def test_who_only_reads_its_text_is_ended_and_who_reads_files_is_not(
+    called: int | None, ends: bool
+) -> None:
+    """As on Linux 7.2, where a fault reads up to 2 MiB."""
+    bench = Throttled()
+    path = bench.pod("hog")
+    bench.stalls(path)
+    bench.available = 100
+    said: list[str] = []
+    for turn in range(80):
+        stat = {"anon": 250 * MIB, "inactive_anon": 250 * MIB, "inactive_file": MIB}
+        stat |= {"pgscan": 4000 * turn, "pgsteal": 1100 * turn, "pgmajfault": 3 * turn}
+        stat["workingset_refault_file"] = 440 * turn
+        times = {"usage_usec": 90_000 * turn, "user_usec": 2000 * turn}
+        read = None if called is None else called * turn // 4
+        bench.memory.set(path, current=251 * MIB, stat=stat, called=read, **times)
+        said += bench.time(0.25)
+    assert any("killed container" in line for line in said) == ends, said

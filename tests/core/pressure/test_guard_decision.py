@@ -224,6 +224,8 @@ def test_nobody_is_killed_while_files_stream_through_it() -> None:
     assert freeing(2, 0.1) == "end"
     assert freeing(25, 1.0) == "end", "program text in circles"
     assert freeing(25, 1.0, by_calls=True) == "none", "a file in circles"
+    assert freeing(25, 0.4, by_calls=True, rereads=True) == "none", "it may be"
+    assert freeing(25, 0.4, rereads=True) == "end", "faults alone read no file"
     mapped = {"reclaimable": 6 * MIB}
     assert freeing(25, 1.0, waiting_ratio=0.3, **mapped) == "none", "it may go through a file"
     assert freeing(25, 1.0, waiting_ratio=0.9, **mapped) == "end", "it hardly gets through one"

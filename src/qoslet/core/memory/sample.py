@@ -26,7 +26,8 @@ class Pressure(Struct, frozen=True, gc=False):
 class MemorySample(Struct, frozen=True):
     """One cgroup. ``at`` is monotonic seconds, ``identity`` the inode of its directory, amounts are
     bytes, ``usage_usec`` and ``user_usec`` CPU time in microseconds, all of it and that outside of the
-    kernel. ``page_size`` is the unit of counters that count pages. ``stat`` holds ``memory.stat`` by the kernel's
+    kernel. ``called``: bytes that system calls of its own processes have read, known where usage is at memory.high.
+    ``page_size`` is the unit of counters that count pages. ``stat`` holds ``memory.stat`` by the kernel's
     names, ``events`` and ``local`` hold ``memory.events`` and ``memory.events.local``."""
 
     path: str
@@ -46,6 +47,7 @@ class MemorySample(Struct, frozen=True):
     pressure: Pressure | None = None
     usage_usec: int | None = None
     user_usec: int | None = None
+    called: int | None = None
     page_size: int = 4096
     populated: bool | None = None
 

@@ -136,11 +136,12 @@ def _doubt(
 
 def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:
     """Whether somebody gets through files in the cgroup, beside a task that waits or by itself: reclaim takes page
-    cache that is not read again, or that system calls, or tasks that hardly wait, read again."""
+    cache that is not read again, or that system calls, or tasks that hardly wait, read again; its own text is."""
     waits = 1 - (signs.cpu or 0.0) if signs.waiting_ratio is None else signs.waiting_ratio
     mapped = signs.reclaimable >= policy.min_reclaim_bytes and waits < WAITING_RATIO
     gets_on = mapped or signs.by_calls
-    returns = (signs.refault_ratio or 0.0) >= RETURNED_RATIO and not gets_on
+    returned = signs.rereads or (signs.refault_ratio or 0.0) >= RETURNED_RATIO
+    returns = returned and not gets_on
     enough = freed_enough(signs.high) * STALL_TUNING.exhausted_factor
     return signs.freed_per_second >= enough > 0 and not returns
 

@@ -24,7 +24,7 @@ _MIB = 1 << 20
 class ReclaimProgress(Struct, frozen=True):
     """What happened over ``seconds``, in bytes a second. ``stolen``: taken by reclaim; ``returned``:
     read or swapped in again, ``reread`` of that from files, of which major faults can be the cause of
-    ``faulted`` at most; ``swapped``: moved from or to swap; ``shrunk``: reclaimable slab that went;
+    ``faulted`` at most, and ``called`` what system calls read; ``swapped``: moved from or to swap; ``shrunk``: reclaimable slab that went;
     ``cleaned``: dirty pages that were written. ``cpu`` is CPUs in use, ``user_cpu`` those outside of
     the kernel, ``waiting_ratio`` the share of time in which a task waited; None: unknown."""
 
@@ -34,6 +34,7 @@ class ReclaimProgress(Struct, frozen=True):
     returned: float = 0.0
     reread: float = 0.0
     faulted: float | None = None
+    called: float | None = None
     swapped: float = 0.0
     shrunk: float = 0.0
     cleaned: float = 0.0
@@ -78,13 +79,15 @@ class ReclaimProgress(Struct, frozen=True):
         it hardly waits."""
         if self.faulted is None or self.user_cpu is None or self.cpu is None:
             return False
-        fits = self.faulted * _LARGE_FAULT >= self.reread >= self.stolen * _TEXT_RETURNED_RATIO
+        most = self.faulted * (_LARGEST_FAULT if self.calls_read_nothing else _LARGE_FAULT)
+        fits = most >= self.reread >= self.stolen * _TEXT_RETURNED_RATIO
         return fits and self._of_files and self.user_cpu <= self.cpu / 2
 
     @property
     def by_calls(self) -> bool:
-        """Whether system calls read files again: so many pages are no page faults'."""
-        return self.faulted is not None and self.faulted < self.reread
+        """Whether system calls read files again: so many pages are no page faults', as far as is known."""
+        many = self.faulted is not None and self.faulted < self.reread
+        return many and not self.calls_read_nothing
 
     @property
     def refilled(self) -> bool:
@@ -101,6 +104,11 @@ class ReclaimProgress(Struct, frozen=True):
     def takes_files(self) -> bool:
         """Whether most of what is freed is of files, and not moved to swap."""
         return self.swapped < max(self.stolen, self.shrunk, self.cleaned)
+
+    @property
+    def calls_read_nothing(self) -> bool:
+        """Whether it is known that system calls hardly read anything, with what is read ahead of them."""
+        return self.called is not None and self.called < self.reread * _CALLED_RATIO
 
     @property
     def _returns(self) -> bool:
@@ -120,6 +128,8 @@ _IDLE_CPUS = 0.12
 _TEXT_RATIO = 1 / 8
 """Share of memory.high up to which what can be taken may be a program's text. 6 of 77 MiB are java's: each second
 it read 10 to 30 MiB of its 23 again, and it did in 70 s what takes 1 s below a limit alone."""
+_SURE_TEXT_RATIO = 1 / 4
+"""The same where system calls are known to read nothing: 12 of 77 MiB were java's on Linux 7.2."""
 _TEXT_RETURNED_RATIO = 0.2
 """Share of what reclaim took that is counted as read again at least where all of it is a program's text. What is read
 beside the page of a fault need not be counted: a third of it on Linux 7.2."""
@@ -129,6 +139,11 @@ _FAULTED_PAGES = 64
 """Pages that one major fault reads at most, twice the kernel's usual readahead."""
 _LARGE_FAULT = 8
 """Times as many that it may read of a program's text: 2 MiB at once, as Linux 7.2 does."""
+_LARGEST_FAULT = 64
+"""The same where system calls are known to read nothing: who runs through its text has it read ahead. A fault in
+4 to 8 MiB was counted on Linux 7.2."""
+_CALLED_RATIO = 1 / 8
+"""Share of what is read again from which on system calls may have read it: the kernel reads 128 KiB for some."""
 
 
 def freed_enough(size: int) -> float:
@@ -160,6 +175,7 @@ def progress_between(before: MemorySample, after: MemorySample) -> ReclaimProgre
         returned=returned_anon + reread,
         reread=reread,
         faulted=pages("pgmajfault") * _FAULTED_PAGES if "pgmajfault" in after.stat else None,
+        called=_rate(before.called, after.called, seconds),
         swapped=moved_swap,
         shrunk=_fall(before, after, "slab_reclaimable") / seconds,
         cleaned=_fall(before, after, "file_dirty", "file_writeback") / seconds,
@@ -175,10 +191,10 @@ def progress_since(
     """The progress to the last of ``samples``, of which so many bytes look reclaimable, from an earlier one of
     them, with what is ``outside`` and whether it ``rereads``."""
     found = progress_between(before, samples[-1])
-    text = (samples[-1].high or 0) * _TEXT_RATIO
-    if reclaimable <= text:
-        whole = found if reclaimable <= text / 4 else progress_between(samples[0], samples[-1])
-        found = replace(found, rereads=whole.faults_only)
+    high, whole = samples[-1].high or 0, progress_between(samples[0], samples[-1])
+    if reclaimable <= high * (_SURE_TEXT_RATIO if whole.calls_read_nothing else _TEXT_RATIO):
+        seen = found if reclaimable <= high * _TEXT_RATIO / 4 else whole
+        found = replace(found, rereads=seen.faults_only)
     if found.seconds <= 0 or any(one.current <= (one.high or 0) for one in samples):
         return found
     held, now = [own_bytes(one) for one in samples if one.at <= before.at], own_bytes(samples[-1])
@@ -201,6 +217,13 @@ def _cpus(before: int | None, after: int | None, seconds: float) -> float | None
     if before is None or after is None:
         return None
     return max(0, after - before) / 1e6 / seconds
+
+
+def _rate(before: int | None, after: int | None, seconds: float) -> float | None:
+    """A counter a second; None where it fell, as that of processes does of which one has ended."""
+    if before is None or after is None or after < before:
+        return None
+    return (after - before) / seconds
 
 
 def _waiting(before: MemorySample, after: MemorySample, seconds: float) -> float | None:

@@ -35,8 +35,8 @@ _MIB = 1 << 20
 class StallSignals(Struct, frozen=True):
     """The evidence of a verdict, over the last ``seconds``. Amounts and growth are bytes; growth
     leaves page cache out; ``stolen_ratio`` is of scanned pages, ``refault_ratio`` of stolen ones.
-    ``by_calls``: system calls may have read what came back. ``freed_per_second`` is as of
-    ``ReclaimProgress.freed``, ``not_freed_seconds`` the time since that was progress, ``idle_seconds``
+    ``by_calls``: system calls may have read what came back; ``rereads`` and ``freed_per_second`` are as of
+    ``ReclaimProgress``, ``not_freed_seconds`` the time since that was progress, ``idle_seconds``
     since any sign of progress. None: unknown."""
 
     seconds: float
@@ -53,6 +53,7 @@ class StallSignals(Struct, frozen=True):
     refault_ratio: float | None = None
     waiting_ratio: float | None = None
     by_calls: bool = False
+    rereads: bool = False
     freed_per_second: float = 0.0
     not_freed_seconds: float = 0.0
     idle_seconds: float = 0.0
@@ -289,7 +290,9 @@ def _reads_back(of: Comparison) -> StallSign | None:
     """It reads back at once what reclaim takes."""
     progress = of.progress
     returns = progress.thrashing and progress.stolen >= freed_enough(of.signs.high)
-    if of.idle_seconds >= of.tuning.busy_seconds or not returns or of.refused:
+    is_text = progress.rereads and progress.calls_read_nothing
+    patience = of.tuning.text_seconds if is_text else of.tuning.busy_seconds
+    if of.idle_seconds >= patience or not returns or of.refused:
         return None
     if of.is_exhausted and (of.is_late or progress.refilled):
         return None

@@ -54,6 +54,8 @@ class StallTuning(Struct, frozen=True):
     busy_seconds: float = 10.0
     """Time without progress after which a cgroup that computes, or that reads back at once what
     reclaim takes, counts as stalled, too."""
+    text_seconds: float = 2.0
+    """The same where it is known that nothing but its own text is read back: no system call reads."""
     blind_seconds: float = 1.5
     """The same where next to nothing is reclaimable and the kernel has no PSI: nobody tells whether a
     task waits beside one that computes."""

@@ -196,5 +196,6 @@ def _signals(
         refault_ratio=progress.returned / progress.stolen if progress.stolen else None,
         waiting_ratio=progress.waiting_ratio,
         by_calls=progress.by_calls,
+        rereads=progress.rereads,
         freed_per_second=progress.freed,
     )

@@ -6,14 +6,18 @@ import os
 import time
 from collections.abc import Mapping
 
+from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.memory.stat_parser import limit_v1, node_memory, number, pairs, pressure, stat_v1
+from qoslet.core.pressure.stall_tuning import STALL_TUNING
 from qoslet.host.cgroupfs.layout import layout_of
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.openat import FEW, MountedTree, checked, open_retrying
 from qoslet.host.linux.procfs import text
 
 _MOST = 64 * 1024
+_MOST_ASKED = 32
+"""Processes of a group that are asked, each of them twice a second."""
 _OF_PODS = ("/pods/", "/sandboxes/", "/volumes/")
 """Parts of the paths of tmpfs mounts that go with a pod: a kubelet's and qoslet's volumes, and the
 ``/dev/shm`` of containerd's sandboxes."""
@@ -75,12 +79,14 @@ class MemoryFiles:
             return None
         populated = pairs(_read(directory, "cgroup.events")).get("populated")
         cpu = pairs(_read(directory, "cpu.stat"))
+        high = number(_read(directory, "memory.high"))
+        near = high is not None and high < UNLIMITED and current >= high * STALL_TUNING.near_ratio
         return MemorySample(
             path=path,
             at=time.monotonic(),
             identity=os.fstat(directory).st_ino,
             current=current,
-            high=number(_read(directory, "memory.high")),
+            high=high,
             max=number(_read(directory, "memory.max")),
             low=number(_read(directory, "memory.low")),
             min=number(_read(directory, "memory.min")),
@@ -93,6 +99,7 @@ class MemoryFiles:
             pressure=pressure(_read(directory, "memory.pressure")),
             usage_usec=cpu.get("usage_usec"),
             user_usec=cpu.get("user_usec"),
+            called=_called(directory) if near else None,
             page_size=_PAGE_SIZE,
             populated=None if populated is None else bool(populated),
         )
@@ -125,6 +132,17 @@ class MemoryFiles:
         """Microseconds, from v1's own hierarchy for that."""
         used = number(_of_tree(self._cpu, checked(path), "cpuacct.usage"))
         return None if used is None else used // 1000
+
+
+def _called(directory: int) -> int | None:
+    """Bytes that system calls of a group's processes, and of their children that ended, have read; None
+    where there is no process or there are many, or the kernel does not tell."""
+    pids = (_read(directory, "cgroup.procs") or "").split()
+    if len(pids) > _MOST_ASKED:
+        return None
+    found = [pairs(text(f"/proc/{pid}/io")).get("rchar:") for pid in pids]
+    known = [one for one in found if one is not None]
+    return sum(known) if known else None
 
 
 def _of_tree(tree: MountedTree | None, path: str, file: str) -> str | None:
