@@ -118,6 +118,11 @@ def names() -> Pseudonyms:
             f"/acme.slice/acme-kubepods.slice/acme-kubepods-pod{UID.replace('-', '_')}.slice/acme-kubepods-pod{UID.replace('-', '_')}-my-app.scope",
             f"/cgroup1.slice/cgroup1-kubepods.slice/cgroup1-kubepods-pod{FRESH.replace('-', '_')}.slice/cgroup1-kubepods-pod{FRESH.replace('-', '_')}-container-1.scope",
         ),
+        (
+            f"/system.slice/kubepods-pod{UID.replace('-', '_')}.slice:cri-containerd:{ID}",
+            f"/system.slice/kubepods-pod{FRESH.replace('-', '_')}.slice:cri-containerd:{FRESH_ID}",
+        ),
+        ("/system.slice/a.slice:crio-b:c", "/system.slice/cgroup1"),
         ("/system.slice/acme.service", "/system.slice/cgroup1.service"),
         ("/user.slice/user-1000.slice", "/user.slice/user-cgroup1.slice"),
         ("/init.scope", "/init.scope"),

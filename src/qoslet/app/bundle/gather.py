@@ -18,6 +18,7 @@ from qoslet.app.node.untold_release import possible_releases
 from qoslet.app.own_tree import keeps_pods, own_containers, refuse_other_cgroups
 from qoslet.app.waiting import kubelet_waiting
 from qoslet.core.api.manifest import Options
+from qoslet.core.audit.audit import read_request
 from qoslet.core.bundle.allowed import PROPERTIES
 from qoslet.core.bundle.parts import CGROUPS, KUBELET, NODE, PODS, UNITS
 from qoslet.core.bundle.rows import UnitRow
@@ -242,17 +243,13 @@ def _check_records(planned: Plan, missing: dict[str, str]) -> None:
 
 def _trees(planned: Plan, machine: Machine) -> tuple[list[str], list[str]]:
     """The cgroups whose whole trees count (those of the pods of this node, of kubelets and agents),
-    and planned ones beside them."""
+    and those beside them that an audit reads."""
     root = planned.node.kubelet.pods_cgroup
     drivers: tuple[DriverName, ...] = ("cgroupfs", "systemd")
     roots = [concrete(root, driver) for driver in drivers]
     trees = list(dict.fromkeys([*roots, *machine.kubelet_trees, *(machine.agents or ())]))
-    alone = [
-        one.path
-        for one in planned.cgroups
-        if one.path is not None and not any(is_at_or_below(one.path, tree) for tree in trees)
-    ]
-    return trees, alone
+    read = read_request(planned).cgroups
+    return trees, [path for path in read if not any(is_at_or_below(path, tree) for tree in trees)]
 
 
 def _cgroups(

@@ -33,7 +33,7 @@ from qoslet.core.audit.verdicts.sandboxed import sandboxed_pods, without_sandbox
 from qoslet.core.audit.verdicts.values import Values
 from qoslet.core.audit.verdicts.weights import with_split
 from qoslet.core.cgroup.interface_files import PROTECTION, controller, property_of
-from qoslet.core.cgroup.names import is_at_or_below, parents
+from qoslet.core.cgroup.names import is_at_or_below, parents, strayed
 from qoslet.core.node.node import Hierarchy
 from qoslet.core.problem import plural
 from qoslet.core.reconcile.file_writers import Level
@@ -61,6 +61,8 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
             inner = f"{cgroup.path}/{INNER}"
             files[inner] = files[cgroup.path]
             oom.append(inner)
+            if context.strays:
+                files[strayed(cgroup.path, hierarchy)] = ()
         above.update((*parents(cgroup.path), "/"))
     outside = above - files.keys() if hierarchy == "v2" else set()
     for path in outside:

@@ -50,6 +50,11 @@ class AuditContext(Struct, frozen=True):
         """Whether qoslet itself runs the pods: no kubelet writes there."""
         return self.node.profile.runtime.is_own
 
+    @property
+    def strays(self) -> bool:
+        """Whether a CRI runtime makes scopes of containers, which may be set up without systemd."""
+        return self.node.driver == "systemd" and not self.is_own
+
     def on_its_way(self, pod: Pod | None) -> str:
         """What happens to a pod, so that cgroups, controllers and processes of it may be missing;
         empty where nothing does."""

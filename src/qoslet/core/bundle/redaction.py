@@ -93,6 +93,10 @@ class Pseudonyms:
         scope = _SCOPE.fullmatch(name.removesuffix(".scope")) if name.endswith(".scope") else None
         if scope is not None:
             return f"{scope[1]}-{self('container ID', scope[2])}.scope"
+        unit, _, rest = name.partition(":")
+        strayed = _SCOPE.fullmatch(rest.replace(":", "-", 1)) if unit.endswith(".slice") else None
+        if strayed is not None and rest == f"{strayed[1]}:{strayed[2]}":
+            return f"{self.component(unit)}:{strayed[1]}:{self('container ID', strayed[2])}"
         for ending in UNIT_ENDINGS:
             if name.endswith(ending) and name != ending:
                 stem = name.removesuffix(ending)

@@ -198,6 +198,20 @@ def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     return f"{parent.rstrip('/')}/{leaf}"
 
 
+def strayed(path: str, hierarchy: str) -> str:
+    """Where the scope of a container is, ``path``, if its OCI runtime does not use the systemd driver though
+    the kubelet does: ``slice:prefix:id`` is then a path, and no absolute one. Runtimes are taken to be
+    services of the system.
+
+    Source: runc libcontainer/cgroups fs/paths.go, fs2/defaultpath.go; seen with containerd 1.7.24 and
+    ``SystemdCgroup = false``.
+    """
+    parent, _, leaf = path.rpartition("/")
+    prefix, _, id = leaf.removesuffix(SCOPE).rpartition("-")
+    above = "/system.slice/containerd.service" if hierarchy == "v1" else "/system.slice"
+    return f"{above}/{parent.rpartition('/')[2]}:{prefix}:{id}"
+
+
 def container_path(text: str) -> str:
     """The cgroup of a container by its ``linux.cgroupsPath``: ``slice:prefix:id`` or a path. ValueError
     for anything else."""

@@ -26,6 +26,7 @@ from qoslet.core.cgroup.names import (
     monitors_of,
     parents,
     pod_uid,
+    strayed,
     to_cgroupfs,
 )
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
@@ -42,6 +43,8 @@ libcrun/cgroup-systemd.c find_systemd_subgroup; seen with 1.21 below containerd.
 INNER_FILES = ("memory.oom.group", "memory.swap.max")
 """Files that it writes there as planned, and not in the scope: systemd has no property of the first, and is given
 memory and swap together as the second."""
+
+_USE_SYSTEMD = "set SystemdCgroup = true for its runtime in containerd's configuration, restart containerd and the pod"
 
 
 class MatchedGroups(Struct, frozen=True):
@@ -353,6 +356,16 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
     hint, fix = "restart the pod: the kubelet and the runtime create it", None
     if own:
         hint = "qoslet creates it as it starts the pod: qoslet ps says why it has not"
+    if cgroup.container is not None and context.strays:
+        elsewhere = strayed(path, context.node.hierarchy)
+        if elsewhere in context.live.cgroups:
+            return context.finding(
+                "driver",
+                cgroup,
+                path,
+                f"the cgroup is {elsewhere}, outside of its pod: the runtime does not use systemd",
+                hint=_USE_SYSTEMD,
+            )
     if pod is None:
         hint = (
             "qoslet run and qoslet apply create it"
