@@ -41,6 +41,7 @@ from qoslet.host.kubelet.processes import (
     kubelet_processes,
     shares_cgroups,
     shares_namespace,
+    working_seconds,
 )
 
 
@@ -138,7 +139,8 @@ def find_node(options: KubeletOptions, known: KubeletRelease = _KNOWN) -> FoundN
     if pods is not None:
         has_changed = has_changed or was_resized(process, read.command, listed)
     age = age_seconds(process)
-    is_new = age is not None and age < QOS_UPDATE_SECONDS
+    works = working_seconds(process)
+    is_new = works is not None and works < QOS_UPDATE_SECONDS
     if age is not None and not is_new and age < READING_SECONDS and pods is not None:
         manifests = static_pod_names(process, fields, name or node_name(read))
         is_new = not manifests <= {one.full_name for one in listed}
@@ -191,7 +193,7 @@ def chosen_kubelet(options: KubeletOptions) -> KubeletProcess:
         message = f"process {options.pid} is not a kubelet of root or of this user"
         raise BadInput(message, where="--kubelet-pid", hint=_listed(found))
     if not found:
-        hint = "give pods with -f and the node with --node"
+        hint = "give pods with -f and the node with --node, or a kubelet of another name with --kubelet-pid"
         if others:
             message = f"process {others[0]} is called kubelet, but is another user's"
             raise CannotDo(message, hint=hint)

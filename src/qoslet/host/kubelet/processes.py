@@ -7,12 +7,18 @@ must not decide which files are read here.
 from __future__ import annotations
 
 import os
+import time
 
 from msgspec import Struct
 
 from qoslet.host.cgroupfs.mounted import mounted
 from qoslet.host.linux.procfs import text
 from qoslet.host.machine.node_programs import running_programs
+
+_DEVICE_SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
+"""Whatever the kubelet's root directory is. Source: kubelet pluginapi constants.go KubeletSocket."""
+_WAITING_SECONDS = 600.0
+"""How long a kubelet is taken to wait with it."""
 
 
 class KubeletProcess(Struct, frozen=True):
@@ -104,3 +110,20 @@ def started_at(process: KubeletProcess) -> int | None:
     """
     fields = (text(f"{process.folder}/stat") or "").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) >= 20 and fields[19].isdecimal() else None
+
+
+def working_seconds(process: KubeletProcess) -> float | None:
+    """How long a kubelet has looked after its cgroups; 0 while it has not begun, None where this machine
+    does not tell its age. It may start long before: it then waits for its runtime and the API server.
+
+    Source: kubelet cm/container_manager_linux.go Start: after the QoS cgroups it begins with device
+    plugins, whose socket it makes anew. Where that is not to be seen, it has begun at once.
+    """
+    age = age_seconds(process)
+    try:
+        begun = time.time() - os.stat(f"{process.folder}/root{_DEVICE_SOCKET}").st_mtime
+    except OSError:
+        return age
+    if age is None or age > _WAITING_SECONDS or begun < 0:
+        return age
+    return begun if begun <= age else 0.0

@@ -20,7 +20,7 @@ from qoslet.core.node.running_kubelet.listed_pods import listed_pods
 from qoslet.errors import CannotDo
 from qoslet.host.kubelet.answers import Unavailable
 from qoslet.host.kubelet.configuration import Configuration, configuration
-from qoslet.host.kubelet.processes import KubeletProcess, age_seconds
+from qoslet.host.kubelet.processes import KubeletProcess, age_seconds, working_seconds
 from qoslet.host.kubelet.running_pods import pods_of_kubelets, pods_with_processes
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class KubeletReader:
             why = answers.why_not("/pods") or Unavailable("/pods", "", "serves no port")
             raise CannotDo(why.message, where=why.where, hint=why.hint)
         pods = answers.pods
-        age = age_seconds(process)
-        is_young = age is not None and age < QOS_UPDATE_SECONDS
+        works = working_seconds(process)
+        is_young = works is not None and works < QOS_UPDATE_SECONDS
         if is_young:
             # an agent that has just started knows no pod whose values it may have to keep
             known |= pods_of_kubelets(self._options.root)
