@@ -6,7 +6,6 @@ available. One pod is evicted at a time; what that freed is measured before the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -19,28 +18,24 @@ from qoslet.agent.memory.eviction_candidates import (
     largest_since,
     nears_limit,
     swap_room,
-    untracked_protection,
     with_fillers,
 )
 from qoslet.agent.memory.evictor import Evictor
-from qoslet.agent.memory.limit_kills import LimitKills
+from qoslet.agent.memory.memory_history import FRESH_SECONDS, MemoryHistory
 from qoslet.agent.memory.tracked_cgroups import TrackedCgroups
 from qoslet.agent.memory_ports import MemoryParts
 from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.memory_annotations import GuardMode
-from qoslet.core.cgroup.names import parents
-from qoslet.core.memory.breakdown import protected_cache, surviving_bytes
+from qoslet.core.memory.breakdown import surviving_bytes
 from qoslet.core.memory.effective_protection import (
     EffectiveMemory,
-    effective_memory,
-    protection_of,
 )
 from qoslet.core.memory.rows import WatchRow
 from qoslet.core.memory.sample import MemorySample, NodeMemory
 from qoslet.core.node.node import eviction_reservation
-from qoslet.core.plan.effective_memory import recursive
 from qoslet.core.pressure.eviction_ranking import (
+    Candidate,
     EvictionChoice,
     EvictionReason,
     PressureReport,
@@ -66,8 +61,6 @@ from qoslet.core.pressure.node_pressure import (
 )
 from qoslet.core.quantity import ZERO
 
-MAX_SAMPLES = 24
-"""Looks that are kept of the node and of each group."""
 CLOSE_WATCH_SECONDS = 3.0
 """Seconds for which it is looked closely after the last sign of pressure."""
 LOG_REPEAT_SECONDS = 30.0
@@ -77,8 +70,6 @@ MAX_FILL_RATE = 4 << 30
 MAX_FILL_RATE_WITH_PSI = 512 << 20
 """The same where the kernel wakes us, but for a disk so fast that nobody waits while page cache is
 read again and again."""
-FRESH_SECONDS = 5.0
-"""Seconds for which a look at a group counts."""
 IDLE_POLL_SECONDS = (0.5, 30.0)
 """Seconds between two looks at the node while nothing else wakes us, at least and at most."""
 SHORTAGE_POLL_SECONDS = 0.25
@@ -92,14 +83,11 @@ class PressureEviction:
         self._context = context
         self._cgroups = groups
         self._reader = parts.reader
-        self._limit_kills = LimitKills()
+        self._history = MemoryHistory(context, groups)
         self._low_since: float | None = None
         self._evictor = Evictor(context, parts.segments)
-        self._node_history: deque[NodeMemory] = deque(maxlen=MAX_SAMPLES)
-        self._history: dict[str, deque[MemorySample]] = {}
         self._close_until = 0.0
         self._watch_pods = False
-        self._protected_bytes = self._hard_bytes = 0
         self._node_at = 0.0
         self._forecast: FillForecast | None = None
         self._since: dict[str, float] = {}
@@ -111,17 +99,19 @@ class PressureEviction:
         if not self._enabled():
             self._node_at, self._close_until = 0.0, 0.0
             return
-        self._remember(samples, node)
+        self._history.remember(samples, node)
         thresholds = self._thresholds()
-        self._forecast = fill_forecast(self._node_history, self._protected_bytes, thresholds)
+        self._forecast = fill_forecast(
+            self._history.node, self._history.protected_bytes, thresholds
+        )
         self._schedule(node, now, thresholds)
         if self._evictor.follow(samples, node, now):
-            self._node_history.clear()
+            self._history.node.clear()
             self._since.clear()
-            self._limit_kills.clear()
+            self._history.limit_kills.clear()
             self._low_since = None
             return
-        samples = self._fresh(now)
+        samples = self._history.fresh(now)
         states = self._states(samples, thresholds)
         self._evictor.restart_due(now, calm=not states)
         for path in self._since.keys() - {state.path for state in states}:
@@ -184,46 +174,22 @@ class PressureEviction:
         hard = eviction_reservation(self._context.node).get("memory", ZERO).value
         return replace(PRESSURE_THRESHOLDS, eviction_bytes=hard) if hard else PRESSURE_THRESHOLDS
 
-    def _remember(self, samples: Mapping[str, MemorySample], node: NodeMemory) -> None:
-        self._node_history.append(node)
-        gone = self._history.keys() - self._cgroups.groups.keys()
-        self._limit_kills.forget(gone)
-        for path in gone:
-            del self._history[path]
-        for path, sample in samples.items():
-            if path in self._cgroups.groups:
-                self._history.setdefault(path, deque(maxlen=MAX_SAMPLES)).append(sample)
-                if not self._cgroups.groups[path].uid:
-                    self._limit_kills.add(sample, node.at)
-        if samples:
-            self._protected_bytes, self._hard_bytes = self._protected_cache(
-                {path: history[-1] for path, history in self._history.items()}
-            )
-
-    def _fresh(self, now: float) -> dict[str, MemorySample]:
-        """The last sample of each cgroup that was sampled lately."""
-        return {
-            path: history[-1]
-            for path, history in self._history.items()
-            if now - history[-1].at < FRESH_SECONDS
-        }
-
     def _schedule(self, node: NodeMemory, now: float, thresholds: PressureThresholds) -> None:
         """Set how closely to sample until the next sync."""
-        newest = list(self._node_history)[-2:]
-        uneasy = self._fills() or is_uneasy(newest, self._protected_bytes, thresholds)
+        newest = list(self._history.node)[-2:]
+        uneasy = self._fills() or is_uneasy(newest, self._history.protected_bytes, thresholds)
         begins = uneasy and now > self._close_until
         if uneasy:
             self._close_until = now + CLOSE_WATCH_SECONDS
-        self._close_until = max(self._close_until, self._limit_kills.watched_until())
-        left = spare_bytes(node, self._protected_bytes, thresholds)
+        self._close_until = max(self._close_until, self._history.limit_kills.watched_until())
+        left = spare_bytes(node, self._history.protected_bytes, thresholds)
         # where nobody waits, page cache under memory.low can still be had
-        if node.available - self._hard_bytes >= thresholds.eviction_bytes:
+        if node.available - self._history.hard_bytes >= thresholds.eviction_bytes:
             self._low_since = None
         elif self._low_since is None:
             self._low_since = now
         # what of pods' page cache is protected was seen while all was well, long ago maybe
-        known = self._since or self._limit_kills.recent(now) or self._context.memory_wanted
+        known = self._since or self._history.limit_kills.recent(now) or self._context.memory_wanted
         self._watch_pods = begins or left <= 0 or self._fills() or bool(known)
         fill = MAX_FILL_RATE if node.pressure is None else MAX_FILL_RATE_WITH_PSI
         soon = (
@@ -242,17 +208,17 @@ class PressureEviction:
         self._watch_pods = self._watch_pods or nears_limit(samples, self._cgroups.groups)
         low = 0.0 if self._low_since is None else self._context.now - self._low_since
         state = node_state(
-            tuple(self._node_history),
-            self._protected_cache(samples)[0],
+            tuple(self._history.node),
+            self._history.protected_cache(samples)[0],
             thresholds,
             low_seconds=low,
-            at_limits=waits_at_own_limits(self._of_pods(samples), thresholds),
+            at_limits=waits_at_own_limits(self._history.of_pods(samples), thresholds),
         )
         if state.kind == "short":
             return [state]
         forecast = self._forecast
         if forecast and forecast.outruns(thresholds) and (fill := self._growing(samples)):
-            groups, node = self._cgroups.groups, self._node_history[-1]
+            groups, node = self._cgroups.groups, self._history.node[-1]
             forecast = forecast.with_swap(swap_room(fill, groups, node, self._reader))
             if forecast.outruns(thresholds):
                 return [filling_state(forecast)]
@@ -261,15 +227,15 @@ class PressureEviction:
             keys = [self._context.workers[uid].key for uid in wanted]
             return [wanted_state(state, keys, max(wanted.values()))]
         found = []
-        for path, (kills, seconds) in self._limit_kills.recent(self._context.now).items():
-            last = self._limit_kills.last(path)
-            if last is None or self._limit_kills.lasted(path, self._context.now) is None:
+        for path, (kills, seconds) in self._history.limit_kills.recent(self._context.now).items():
+            last = self._history.limit_kills.last(path)
+            if last is None or self._history.limit_kills.lasted(path, self._context.now) is None:
                 continue
             killed = killed_state(last, kills, seconds)
             if killed.kind == "short":
                 found.append(killed)
         for path in sorted(samples.keys() & self._cgroups.groups.keys()):
-            level, history = self._cgroups.groups[path].level, tuple(self._history[path])
+            level, history = self._cgroups.groups[path].level, self._history.of(path)
             if level == "container":
                 continue
             judge = stuck_state if level == "pod" else class_state
@@ -280,99 +246,79 @@ class PressureEviction:
 
     def _growing(self, samples: Mapping[str, MemorySample]) -> frozenset[str]:
         """The cgroups of the pods that fill the node."""
-        pods = {one[-1].path: one for one in self._of_pods(samples)}
+        pods = {one[-1].path: one for one in self._history.of_pods(samples)}
         return growing(pods, self._forecast) if self._forecast else frozenset()
-
-    def _of_pods(self, samples: Mapping[str, MemorySample]) -> list[Sequence[MemorySample]]:
-        """The histories of pods that were sampled lately."""
-        rows = self._cgroups.groups
-        return [
-            tuple(self._history[path])
-            for path in samples
-            if path in rows and rows[path].level == "pod"
-        ]
-
-    def _protected_cache(self, samples: Mapping[str, MemorySample]) -> tuple[int, int]:
-        """Bytes of the pods' page cache that reclaim may not take, and those under ``memory.min``."""
-        rows, effective = self._cgroups.groups, self._effective(samples)
-        found = [
-            (sample, effective[path])
-            for path, sample in samples.items()
-            if path in effective and rows[path].level == "pod"
-        ]
-        return (
-            sum(protected_cache(sample, one.protected) for sample, one in found),
-            sum(protected_cache(sample, one.hard) for sample, one in found),
-        )
-
-    def _effective(
-        self, samples: Mapping[str, MemorySample], short: str = ""
-    ) -> dict[str, EffectiveMemory]:
-        """The effective protection of each cgroup if the cgroup ``short`` is reclaimed."""
-        protections = [protection_of(sample) for sample in samples.values()]
-        above = {path for sample in samples for path in parents(sample)} - samples.keys()
-        seen = [self._context.executor.observer.read_cgroup(path) for path in above]
-        protections += [untracked_protection(sample) for sample in seen if sample is not None]
-        return effective_memory(
-            protections, recursive=recursive(self._context.node.host), root=short
-        )
 
     def _choice(
         self, state: PressureState, lasted: float, samples: Mapping[str, MemorySample]
     ) -> EvictionChoice:
         """Which pod to evict."""
-        # what fills the node faster than it is freed does not wait
-        settles = self._evictor.settling and state.kind != "filling"
-        if self._evictor.in_progress or settles:
-            settling = not self._evictor.in_progress
-            reason = EvictionReason.SETTLING if settling else EvictionReason.IN_PROGRESS
-            return EvictionChoice("none", self._evictor.because, reason)
-        workers = [
+        below = [
             worker
             for worker in self._context.workers.values()
             if is_below_cgroup(worker, state.path)
         ]
-        if (
-            state.path in {path for worker in workers for path in worker.top_cgroups}
-            and lasted < STUCK_SECONDS
-        ):
-            text = f"it has been at its own limit for {lasted:.1f} s; qoslet leaves that to the "
-            text += f"kernel and the guard for {STUCK_SECONDS:.0f} s"
-            return EvictionChoice("none", text, EvictionReason.OWN_LIMIT)
-        effective = self._effective(samples, state.path)
-        rows, now = self._cgroups.groups, self._context.now
-        killed = self._limit_kills.recent(now).get(state.path)
-        if killed is not None:
-            histories = (self._history[path] for path in self._history if path in rows)
-            of_pods = (one for one in histories if rows[one[-1].path].level == "pod")
-            since = now - killed[1] - FRESH_SECONDS
-            samples = {**samples, **largest_since(of_pods, since)}
+        if (waits := self._why_none(state, lasted, below)) is not None:
+            return waits
+        killed, now = self._history.limit_kills, self._context.now
+        effective = self._history.effective(samples, state.path)
+        if (kills := killed.recent(now).get(state.path)) is not None:
+            since = now - kills[1] - FRESH_SECONDS
+            samples = {**samples, **largest_since(self._history.of_pods(), since)}
             if not state.rates:
                 # without another kill it is over
-                lasted = min(lasted, self._limit_kills.lasted(state.path, now) or 0.0)
-        pods = [samples[path] for path in samples if path in rows and rows[path].level == "pod"]
-        shmem = self._node_history[-1].shmem if self._node_history else None
-        surviving = surviving_bytes(self._reader.surviving_tmpfs(), shmem, pods)
-        wall, in_vain = self._context.clock.wall(), state.in_vain
-        found = [
-            candidate_of(one, samples, effective, surviving, self._mode(one), wall, in_vain)
-            for one in workers
-        ]
-        candidates = [one for one in found if one is not None]
+                lasted = min(lasted, killed.lasted(state.path, now) or 0.0)
+        candidates = self._candidates(state, below, samples, effective)
         if state.kind == "wanted":
             # the guard has waited for it
             return choose_victim(candidates, state.missing, 0.0, self._context.memory_wanted)
         if not state.path:
             fill, alone = self._growing(samples), state.kind == "filling"
-            candidates = with_fillers(candidates, workers, fill, alone=alone)
+            candidates = with_fillers(candidates, below, fill, alone=alone)
         return choose_victim(candidates, state.missing, lasted)
+
+    def _why_none(
+        self, state: PressureState, lasted: float, below: Sequence[PodWorker]
+    ) -> EvictionChoice | None:
+        """The choice of nobody as long as an eviction is on, or what is full is a pod at its own limit; None
+        where somebody may be chosen."""
+        ending = self._evictor.in_progress
+        # what fills the node faster than it is freed does not wait
+        if ending or (self._evictor.settling and state.kind != "filling"):
+            reason = EvictionReason.IN_PROGRESS if ending else EvictionReason.SETTLING
+            return EvictionChoice("none", self._evictor.because, reason)
+        own = any(state.path in worker.top_cgroups for worker in below)
+        if own and lasted < STUCK_SECONDS:
+            text = f"it has been at its own limit for {lasted:.1f} s; qoslet leaves that to the "
+            text += f"kernel and the guard for {STUCK_SECONDS:.0f} s"
+            return EvictionChoice("none", text, EvictionReason.OWN_LIMIT)
+        return None
+
+    def _candidates(
+        self,
+        state: PressureState,
+        below: Sequence[PodWorker],
+        samples: Mapping[str, MemorySample],
+        effective: Mapping[str, EffectiveMemory],
+    ) -> list[Candidate]:
+        """The pods among whom one is chosen, with what the end of each frees."""
+        rows = self._cgroups.groups
+        pods = [samples[path] for path in samples if path in rows and rows[path].level == "pod"]
+        shmem = self._history.node[-1].shmem if self._history.node else None
+        surviving = surviving_bytes(self._reader.surviving_tmpfs(), shmem, pods)
+        wall = self._context.clock.wall()
+        found = [
+            candidate_of(one, samples, effective, surviving, self._mode(one), wall, state.in_vain)
+            for one in below
+        ]
+        return [one for one in found if one is not None]
 
     def _act(
         self, state: PressureState, choice: EvictionChoice, node: NodeMemory, now: float
     ) -> bool:
         """Log the decision and carry it out; True if a pod is evicted."""
         where, victim = state.path or "the node", choice.victim
-        held = self._history[state.path][-1].current if state.path else -node.available
+        held = self._history.of(state.path)[-1].current if state.path else -node.available
         if victim is not None and came_back(state, held, self._reader):
             return False
         key = "" if victim is None else victim.key
@@ -396,5 +342,5 @@ class PressureEviction:
         message = f"{where} was low on memory: {choice.because}; {state.because}"
         self._evictor.evict(victim, state.path, message, node, now)
         # what was killed before says nothing of the time after it
-        self._limit_kills.clear()
+        self._history.limit_kills.clear()
         return True
