@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from qoslet.core.audit.context import AuditContext
 from qoslet.core.audit.finding import AuditReport, Finding, Unread, pending
+from qoslet.core.audit.inner_cgroups import INNER, with_inner, without_inner_files
 from qoslet.core.audit.live import SUBTREE, LiveTree, ReadRequest, Units
 from qoslet.core.audit.repair import UNKNOWN_SYSTEMD, Repair
 from qoslet.core.audit.verdicts.alike import alike_files
 from qoslet.core.audit.verdicts.controllers import controller_findings
 from qoslet.core.audit.verdicts.groups import (
-    INNER,
     MatchedGroups,
     driver_findings,
     match,
@@ -22,8 +22,6 @@ from qoslet.core.audit.verdicts.groups import (
     other_driver,
     partly_missing,
     surplus_findings,
-    with_inner,
-    without_inner_files,
 )
 from qoslet.core.audit.verdicts.left_behind import may_be_left
 from qoslet.core.audit.verdicts.paused import hang_files, paused_findings
@@ -125,7 +123,8 @@ def audit(
     live = without_inner_files(live)
     context = _context(plan, live, units, mounts)
     sandboxed = sandboxed_pods(context)
-    matched = with_inner(context, without_sandboxed(match(context), sandboxed))
+    matched = without_sandboxed(match(context), sandboxed)
+    matched = replace(matched, planned=with_inner(matched.planned, live))
     values = Values(context, matched.planned)
     findings = list(driver_findings(context))
     lacking: dict[str, frozenset[str]] = {}

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from qoslet.core.audit.context import AuditContext
-from qoslet.core.audit.verdicts.groups import INNER
+from qoslet.core.audit.inner_cgroups import INNER
 from qoslet.core.reconcile.file_writers import Level
 from qoslet.core.resources.cgroup_tree import Cgroup
 

@@ -36,14 +36,6 @@ CONMON = "crio-conmon-"
 _INIT = "runc:["
 """How runc names a process until it executes that of the container. Source: runc libcontainer/nsenter
 nsexec.c."""
-
-INNER = "container"
-"""The cgroup that crun makes for the processes below the scope that it asks systemd for. Source: crun
-libcrun/cgroup-systemd.c find_systemd_subgroup; seen with 1.21 below containerd."""
-INNER_FILES = ("memory.oom.group", "memory.swap.max")
-"""Files that it writes there as planned, and not in the scope: systemd has no property of the first, and is given
-memory and swap together as the second."""
-
 _USE_SYSTEMD = "set SystemdCgroup = true for its runtime in containerd's configuration, restart containerd and the pod"
 
 
@@ -107,38 +99,6 @@ def _planned_pods(plan: Plan) -> list[_PlannedPod]:
             waits = cgroup.container is not None and cgroup.container.runs is False
             pod.unnamed = bool(pod.unnamed) or not waits
     return [pod for pod in pods.values() if pod.path]
-
-
-def _inner_of(live: LiveTree, path: str) -> LiveCgroup | None:
-    """The cgroup of crun below a scope, where it has the scope's processes."""
-    inner = live.cgroups.get(f"{path}/{INNER}") if path.endswith(SCOPE) else None
-    return inner if inner is not None and inner.processes else None
-
-
-def with_inner(context: AuditContext, matched: MatchedGroups) -> MatchedGroups:
-    """The cgroups with those that crun made below scopes, which have the same values, and the files that
-    only they have."""
-    planned = dict[str, Cgroup]()
-    for path, cgroup in matched.planned.items():
-        planned[path] = cgroup
-        if (inner := _inner_of(context.live, path)) is not None:
-            kept = tuple(one for one in cgroup.settings if one.file not in INNER_FILES)
-            planned[path] = replace(cgroup, settings=kept)
-            planned[inner.path] = replace(cgroup, path=inner.path, unit=None)
-    return replace(matched, planned=planned)
-
-
-def without_inner_files(live: LiveTree) -> LiveTree:
-    """The tree in which scopes of crun have nothing of ``INNER_FILES``: those below them have it."""
-    scopes = [path for path in live.cgroups if _inner_of(live, path) is not None]
-    if not scopes:
-        return live
-    cgroups = dict(live.cgroups)
-    for path in scopes:
-        values = cgroups[path].values
-        own = {file: text for file, text in values.items() if file not in INNER_FILES}
-        cgroups[path] = replace(cgroups[path], values=own)
-    return replace(live, cgroups=cgroups)
 
 
 def placed(plan: Plan, live: LiveTree) -> dict[str, str]:
