@@ -169,6 +169,18 @@ class Pod(Struct, frozen=True, gc=False):
             one.runs for one in self.containers
         )
 
+    def misfit(self, system: System) -> tuple[str, System] | None:
+        """The field that keeps it off nodes of this operating system, and what it asks for; None
+        where there is none. A pod that names no system fits on each. A node rejects another: it is Failed, gets
+        no cgroup and counts in no sum. Source: kubelet lifecycle/predicate.go (``PodOSNotSupported``,
+        ``NodeAffinity``), kubelet.go canAdmitPod, qos_container_manager_linux.go, which sums active pods."""
+        claims = self.platform.claims
+        if not claims:
+            if self.os != "windows":
+                return None
+            claims = (("spec.os.name", "windows"),)
+        return next((claim for claim in claims if claim[1] != system), None)
+
     def left_out(self, node_name: str | None) -> str:
         """Why it uses nothing of the node of that name (None: any node); empty where it does."""
         if self.has_ended:

@@ -24,7 +24,6 @@ from qoslet.core.plan.plan import plan
 from qoslet.core.plan.pod_planner import Planner
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import from_int
-from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup, Setting
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.resources.windows import windows_cri, windows_oci, windows_settings
@@ -79,7 +78,7 @@ def _of_target(
 
     def is_other(pod: Pod) -> bool:
         if to_windows:
-            return misfit(pod, "windows") is not None
+            return pod.misfit("windows") is not None
         return node.os == "windows" or pod.os == "windows"
 
     others = [pod for pod in pods if is_other(pod)]

@@ -16,7 +16,6 @@ from qoslet.core.api.pod import Pod
 from qoslet.core.fleet.node_affinity import NodeAffinity, node_affinity
 from qoslet.core.fleet.outcome import NodeOutcome, NodePlanner, amounts
 from qoslet.core.fleet.read import NodeRow, Taint
-from qoslet.core.resources.admission import supports_os
 from qoslet.errors import BadInput
 
 UNSCHEDULABLE = "unschedulable"
@@ -161,7 +160,7 @@ class Fitter:
 
     def __init__(self, planner: NodePlanner, request: FitRequest) -> None:
         self._request = request
-        self._suits = supports_os(request.pod, planner.node.os)
+        self._suits = request.pod.misfit(planner.node.os) is None
         template = planner.planner.templates.of(request.pod)
         self._needs = {"pods": 1, **amounts(template.sums.requests)}
         self._room = planner.schedulable

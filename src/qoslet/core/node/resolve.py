@@ -17,7 +17,6 @@ from qoslet.core.api.pod import Quantities, System
 from qoslet.core.cgroup.names import DriverName
 from qoslet.core.node import fields as read
 from qoslet.core.node import host_facts
-from qoslet.core.node.capacity import capacity, swap_of
 from qoslet.core.node.documents.kubelet_config import KubeletRead, kubelet_of, kubelet_read
 from qoslet.core.node.documents.sources import Fields, Sources
 from qoslet.core.node.faults import Faults, shown
@@ -300,8 +299,8 @@ def node_from(
     problems += _ignored(found, sources.kubelet, given, rules, acts=acts)
     machine.asked_release = rules.kubernetes if flags.kubernetes is not None else None
     os, foreign = _system(machine, system)
-    resources = capacity(machine, os)
-    swap = swap_of(machine, os)
+    resources = host_facts.capacity(machine, os)
+    swap = host_facts.swap_of(machine, os)
     facts = host_facts.host(machine, os, resources, _pins(found))
     driver = _driver(machine, os, facts, sources.kubelet, given)
     node = Node(

@@ -13,7 +13,6 @@ from qoslet.core.api.ids import bundle_id
 from qoslet.core.api.pod import Container, Pod, QosClass, Quantities
 from qoslet.core.cgroup import names
 from qoslet.core.node.node import Node
-from qoslet.core.resources.admission import supports_os
 from qoslet.core.resources.cgroup_tree import Cgroup, Level
 from qoslet.core.resources.cgroup_writer import Files, container_unwritten, existing
 from qoslet.core.resources.cri_resources import CriResources, cri_resources, sandbox_cri_resources
@@ -66,7 +65,7 @@ class Planner:
     def admits(self, pod: Pod) -> bool:
         """Whether the node admits a pod that was placed. One that it rejects gets no cgroup and
         counts in no sum, in every command."""
-        if not supports_os(pod, self.policy.node.os):
+        if pod.misfit(self.policy.node.os):
             return False
         return self.managers is None or pod.uid not in self.managers.refused
 

@@ -12,7 +12,6 @@ from qoslet.core.node.node import Node, pods_limit, schedulable
 from qoslet.core.plan.totals import Largest, NodeTotals, Part, TemplateSummary
 from qoslet.core.problem import Problem
 from qoslet.core.quantity import bytes_text, canonical, counted, from_milli
-from qoslet.core.resources.admission import misfit
 from qoslet.core.resources.cgroup_tree import Cgroup
 from qoslet.core.resources.node_policy import NodePolicy
 from qoslet.core.rules.hugetlb import size_of_resource
@@ -164,7 +163,7 @@ def _node(policy: NodePolicy, totals: NodeTotals, upper: Sequence[Cgroup]) -> It
 def pod_problems(policy: NodePolicy, template: TemplateSummary) -> Iterator[Problem]:
     """The rows about pods of one shape."""
     pod = template.pod
-    wrong = misfit(pod, policy.node.os)
+    wrong = pod.misfit(policy.node.os)
     if wrong is not None:
         field, system = wrong
         hint = "the kubelet rejects it"

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from qoslet.core.api.container_resources import FieldFault
 from qoslet.core.api.pod import Container, Pod
 from qoslet.core.problem import Problem
-from qoslet.core.resources.admission import misfit
 from qoslet.core.workload.config.references import UnmetReference, mapping, uses_config
 from qoslet.core.workload.env import PodEnvironment, environment, launch_environment
 from qoslet.core.workload.fields import (
@@ -185,7 +184,7 @@ class WorkloadReader:
                 self._read_container(reading, shape, raw, around)
         reading.missing += volumes.ignored(reading.mounted)
         reading.unmet += volumes.unmet(reading.mounted)
-        wrong = misfit(self.pod, "linux")
+        wrong = self.pod.misfit("linux")
         if wrong is not None:
             fault = FieldFault(wrong[0], "a Windows pod cannot run here", "plan only")
             reading.errors.append(fault_row(self.pod, fault))
