@@ -11,7 +11,7 @@ import pytest
 
 from qoslet.errors import CannotDo
 from qoslet.host.questions.http_client import BusyAgent, ask
-from qoslet.host.state.agents import left_roots, silent_roots
+from qoslet.host.state.agents import left_roots, pod_roots, silent_roots
 from qoslet.host.state.folder import CRI, JOURNAL
 from qoslet.host.state.resume import lock_root
 
@@ -34,6 +34,7 @@ def test_an_agent_that_starts_is_told_from_none(tmp_path: Path, verb: str) -> No
     with _locked(tmp_path, verb) as folder:
         assert silent_roots(str(tmp_path)) == ["/pods"]
         assert left_roots(str(tmp_path)) == []
+        assert pod_roots(str(tmp_path)) == ["/pods"]
         with pytest.raises(BusyAgent, match=rf"starting or ending \(process {os.getpid()}\)"):
             ask(str(folder), "/v1/pods")
         with pytest.raises(CannotDo, match=r"runs here \(process"):
@@ -42,6 +43,7 @@ def test_an_agent_that_starts_is_told_from_none(tmp_path: Path, verb: str) -> No
     assert (folder / "lock").read_text() == f"{os.getpid()} {verb}\n"
     assert silent_roots(str(tmp_path)) == []
     assert left_roots(str(tmp_path)) == ["/pods"]
+    assert pod_roots(str(tmp_path)) == ["/pods"]
     with pytest.raises(CannotDo, match="no agent is running"):
         ask(str(folder), "/v1/pods")
 

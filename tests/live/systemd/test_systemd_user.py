@@ -63,6 +63,12 @@ class Session:
         self.group = self.did(*shown).stdout.strip()
 
     def did(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """A command of the user that ends with a code."""
+        done = self.tried(*words)
+        assert done.returncode == code, done
+        return done
+
+    def tried(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command of the user."""
         environment = {
             "HOME": self.user.pw_dir,
@@ -70,7 +76,7 @@ class Session:
             "XDG_RUNTIME_DIR": str(self.runtime),
             "DBUS_SESSION_BUS_ADDRESS": f"unix:path={self.runtime}/bus",
         }
-        done = subprocess.run(
+        return subprocess.run(
             words,
             capture_output=True,
             text=True,
@@ -82,8 +88,6 @@ class Session:
             extra_groups=[],
             timeout=120,
         )
-        assert done.returncode == code, done
-        return done
 
     def qoslet(self, verb: str, *more: str, code: int = 0) -> dict[str, Any]:
         words = [sys.executable, "-m", "qoslet", verb, *more, "-o", "json"]
@@ -155,6 +159,25 @@ def test_a_pod_runs_in_a_users_own_group(session: Session) -> None:
     assert all(any(name in text for text in said) for name in lacking)
     assert not any("becomes the unit" in row["message"] for row in ended["problems"])
     assert not Path(POINT + root).exists()
+
+
+def test_the_only_agent_of_a_user_is_asked(session: Session) -> None:
+    session.pods.write_text(RUNS.replace('["true"]', '["sh", "-c", "echo hello; sleep infinity"]'))
+    agent = f"qoslet-test-{secrets.token_hex(4)}"
+    python = [sys.executable, "-m", "qoslet", "run", str(session.pods), "--keep"]
+    given = ["-p", "Delegate=yes", "-p", f"WorkingDirectory={REPO}", f"--unit={agent}"]
+    given += [f"--setenv=PYTHONPATH={os.environ.get('PYTHONPATH', '')}"]
+    root = ["--cgroup-root", f"{session.group}/qoslet"]
+    session.did("systemd-run", "--user", "--quiet", *given, *python, *root)
+    logs = [sys.executable, "-m", "qoslet", "logs", "b"]
+    try:
+        until((session.runtime / "qoslet").exists)
+        until(lambda: session.tried(*logs).stdout == "hello\n")
+        (pod,) = session.qoslet("ps")["items"]
+        assert (pod["name"], pod["phase"]) == ("b", "Running")
+    finally:
+        session.did("systemctl", "--user", "stop", agent)
+        session.qoslet("release", *root)
 
 
 def test_a_systemd_users_own_manager_makes_slices(session: Session) -> None:

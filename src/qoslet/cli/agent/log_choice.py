@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from qoslet.app import inspect
-from qoslet.core.cgroup.names import checked_root
 from qoslet.core.workload.cri_log import path_of
 from qoslet.errors import CannotDo
 from qoslet.render.text.streams import note
@@ -79,7 +78,7 @@ def _of_workload(
     it. Where there are none: raises CannotDo if the kind ``is_needed``, one of kubectl's."""
     called = f"{target.kind}/{target.name}"
     try:
-        items = inspect.pod_states(checked_root(args.cgroup_root)).get("items", ())
+        items = inspect.pod_states(args.cgroup_root).get("items", ())
     except CannotDo as error:
         if not is_needed:
             return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from qoslet.app import inspect
 from qoslet.cli.agent.log_choice import location_of
 from qoslet.cli.times import span
-from qoslet.core.cgroup.names import checked_root
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.terminal import is_terminal, printable
 from qoslet.render.text.streams import emit, note
@@ -70,13 +70,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--timestamps", action="store_true", help="Begin each line with its time")
     parser.add_argument(
-        "--cgroup-root", metavar="NAME", help="Root of the agent's tree (default: /qoslet)"
+        "--cgroup-root",
+        metavar="NAME",
+        help=f"Root of the agent's tree (default: {DEFAULT_ROOT}, or the only one that has an agent)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Show it; the exit code. Raises QosletError."""
-    folder = inspect.log_folder(checked_root(args.cgroup_root))
+    args.cgroup_root = inspect.agent_root(args.cgroup_root)
+    folder = inspect.log_folder(args.cgroup_root)
     place = location_of(args, folder)
     runs = place.runs()
     if not runs:

@@ -12,7 +12,7 @@ from qoslet.cli.parser import (
     emit_lines,
     screen,
 )
-from qoslet.core.cgroup.names import DEFAULT_ROOT, checked_root
+from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_OK, CannotDo
 from qoslet.render.text.streams import emit
 
@@ -47,9 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cgroup-root",
-        default=DEFAULT_ROOT,
         metavar="NAME",
-        help=f"Root of the agent's tree (default: {DEFAULT_ROOT})",
+        help=f"Root of the agent's tree (default: {DEFAULT_ROOT}, or the only one that has an agent)",
     )
     add_schema_argument(parser, "podstates", stats="podstats")
     add_drawing_arguments(parser, exact=False)
@@ -57,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the agent and print; the exit code. Raises QosletError."""
-    root = checked_root(args.cgroup_root)
+    root = inspect.agent_root(args.cgroup_root)
     document = inspect.pod_states(root)
     if args.output == "wide" or (args.output == "json" and _is_first(document)):
         import time

@@ -89,6 +89,12 @@ def _listens(folder: str) -> bool:
     return True
 
 
+def pod_roots(state: str) -> list[str]:
+    """The cgroup roots that have an agent which runs pods itself, or pods without one."""
+    found = dict.fromkeys((*running_roots(state), *silent_roots(state), *left_roots(state)))
+    return [given_root(root) for root in found if tree_owner(root) != KUBELET]
+
+
 def where_else(user: int, state: str = STATE) -> str:
     """What to try where no agent answers a user: the roots that have one, or pods of one that has
     ended, or root's rights. Empty where there is nothing to tell. ``state`` is root's state directory."""
