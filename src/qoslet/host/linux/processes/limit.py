@@ -24,7 +24,7 @@ NO_PROCESS = (EAGAIN, ENOMEM)
 """Errors of fork and what it needs that pass: they say nothing of what was to be started."""
 
 
-class _Begun(Event):
+class _StartEvent(Event):
     """Is waited for without a limit by ``Thread.start``, for ever where a thread that was made has
     no memory to begin."""
 
@@ -37,7 +37,7 @@ def start_thread(thread: Thread) -> None:
     """Start a thread. Raises OSError where the kernel has none left for us, with EAGAIN, or no
     room for its stack or its beginning, with ENOMEM: Python says the first two as RuntimeError,
     without a number."""
-    vars(thread)["_started"] = _Begun()
+    vars(thread)["_started"] = _StartEvent()
     try:
         thread.start()
     except RuntimeError as error:
