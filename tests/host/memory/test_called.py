@@ -39,6 +39,8 @@ def test_at_memory_high_what_its_processes_read_is_counted(tmp_path: Path) -> No
     assert called(tmp_path, me, current=70000) is None, "nobody asks"
     assert called(tmp_path, me, high="max") is None, "nobody asks"
     assert called(tmp_path, me * 40) is None, "too many"
+    (tmp_path / "g" / "below").mkdir()
+    assert called(tmp_path, me) is None, "others may be there"
 
 
 @pytest.mark.parametrize("pids", ["", "4194305\n"])

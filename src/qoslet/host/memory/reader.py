@@ -21,6 +21,8 @@ _MOST_ASKED = 32
 _OF_PODS = ("/pods/", "/sandboxes/", "/volumes/")
 """Parts of the paths of tmpfs mounts that go with a pod: a kubelet's and qoslet's volumes, and the
 ``/dev/shm`` of containerd's sandboxes."""
+_LINKS = 2
+"""Of a directory without another one in it."""
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -136,7 +138,9 @@ class MemoryFiles:
 
 def _called(directory: int) -> int | None:
     """Bytes that system calls of a group's processes, and of their children that ended, have read; None
-    where there is no process or there are many, or the kernel does not tell."""
+    where there is no process or there are many, some may be in groups below, or the kernel does not tell."""
+    if os.fstat(directory).st_nlink > _LINKS:
+        return None
     pids = (_read(directory, "cgroup.procs") or "").split()
     if len(pids) > _MOST_ASKED:
         return None
