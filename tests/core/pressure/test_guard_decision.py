@@ -196,6 +196,15 @@ def test_a_question_that_brought_nothing_is_not_asked_again() -> None:
     assert answered(decide(replace(first, asked=True))) == "reclaim", "nobody is in doubt"
 
 
+def test_a_program_s_own_text_is_not_asked_for() -> None:
+    found = scene(cold=8 * MIB)
+    assert found.verdict.signals is not None
+    signals = replace(found.verdict.signals, rereads=True)
+    for doubtful in (False, True):
+        verdict = replace(found.verdict, doubtful=doubtful, signals=signals)
+        assert answered(decide(replace(found, verdict=verdict))) == "limit"
+
+
 def test_what_was_scanned_in_vain_is_not_asked_for_and_hardly_waited_for() -> None:
     def vain(available: int, idle: float) -> str:
         found = scene(cold=8 * MIB, available=available)

@@ -212,6 +212,8 @@ def decide(situation: StallSituation, policy: GuardPolicy = GUARD_POLICY) -> Res
     override = situation.override
     verdict = situation.verdict
     in_vain = verdict.in_vain or (situation.asked and verdict.doubtful)
+    # what can be taken is its text, without which it gets nowhere
+    in_vain |= verdict.signals is not None and verdict.signals.rereads
     if situation.reclaim == "absent" or situation.refused or in_vain:
         override = replace(override, reclaimed=True)
     decision, lowered = _search(situation, override, policy)
