@@ -60,7 +60,7 @@ def read_request(plan: Plan, more: Mapping[str, tuple[str, ...]] | None = None) 
             files[inner] = files[cgroup.path]
             oom.append(inner)
             if context.strays:
-                files[strayed(cgroup.path, hierarchy)] = ()
+                files.update(dict.fromkeys(strayed(cgroup.path, hierarchy), ()))
         above.update((*parents(cgroup.path), "/"))
     outside = above - files.keys() if hierarchy == "v2" else set()
     for path in outside:

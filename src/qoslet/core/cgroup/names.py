@@ -198,18 +198,19 @@ def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     return f"{parent.rstrip('/')}/{leaf}"
 
 
-def strayed(path: str, hierarchy: str) -> str:
-    """Where the scope of a container is, ``path``, if its OCI runtime does not use the systemd driver though
-    the kubelet does: ``slice:prefix:id`` is then a path, and no absolute one. Runtimes are taken to be
-    services of the system.
+def strayed(path: str, hierarchy: str) -> tuple[str, str]:
+    """Where the container of the scope ``path`` is if its OCI runtime does not use the systemd driver though
+    the kubelet does: ``slice:prefix:id`` is then a path, from the cgroup of containerd for runc, from
+    the root for crun. containerd is taken to be a service of the system.
 
     Source: runc libcontainer/cgroups fs/paths.go, fs2/defaultpath.go; seen with containerd 1.7.24 and
-    ``SystemdCgroup = false``.
+    2.1.9, runc 1.1.15 and crun 1.21 without ``SystemdCgroup``.
     """
     parent, _, leaf = path.rpartition("/")
     prefix, _, id = leaf.removesuffix(SCOPE).rpartition("-")
     above = "/system.slice/containerd.service" if hierarchy == "v1" else "/system.slice"
-    return f"{above}/{parent.rpartition('/')[2]}:{prefix}:{id}"
+    name = f"/{parent.rpartition('/')[2]}:{prefix}:{id}"
+    return f"{above}{name}", name
 
 
 def container_path(text: str) -> str:

@@ -11,7 +11,14 @@ from tests.core.audit.verdicts.setups import folder as folder
 
 
 @pytest.mark.parametrize(
-    ("hierarchy", "above"), [("v2", "/system.slice"), ("v1", "/system.slice/containerd.service")]
+    ("hierarchy", "above"),
+    [
+        ("v2", "/system.slice"),
+        ("v2", ""),
+        ("v1", "/system.slice/containerd.service"),
+        ("v1", ""),
+    ],
+    ids=["v2-runc", "v2-crun", "v1-runc", "v1-crun"],
 )
 def test_a_runtime_that_does_not_use_systemd_is_named(
     folder: str, hierarchy: str, above: str

@@ -317,15 +317,10 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
     if own:
         hint = "qoslet creates it as it starts the pod: qoslet ps says why it has not"
     if cgroup.container is not None and context.strays:
-        elsewhere = strayed(path, context.node.hierarchy)
-        if elsewhere in context.live.cgroups:
-            return context.finding(
-                "driver",
-                cgroup,
-                path,
-                f"the cgroup is {elsewhere}, outside of its pod: the runtime does not use systemd",
-                hint=_USE_SYSTEMD,
-            )
+        for elsewhere in strayed(path, context.node.hierarchy):
+            if elsewhere in context.live.cgroups:
+                message = f"its cgroup is {elsewhere}, outside of its pod: its runtime does not use systemd"
+                return context.finding("driver", cgroup, path, message, hint=_USE_SYSTEMD)
     if pod is None:
         hint = (
             "qoslet run and qoslet apply create it"
