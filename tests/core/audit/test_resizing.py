@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from qoslet.core.api.pod import Resources
 from qoslet.core.audit.finding import AuditReport, Finding, Verdict
+from qoslet.core.audit.kubelet_work import without_kubelet_work
 from qoslet.core.audit.resizing import (
     with_allocated,
     without_kept,
     without_releases,
     without_resizes,
 )
+from qoslet.core.node.running_kubelet.work import KubeletWork
 from qoslet.core.plan.plan import plan
 from qoslet.core.quantity import parse
 from qoslet.core.resources.cgroup_tree import Plan
@@ -98,6 +100,13 @@ def test_a_kubelet_that_did_not_tell_its_release_may_be_an_older_one(tmp_path: P
     assert {(one.verdict, one.severity, one.fix) for one in left} == {("drift", "info", None)}
     assert "as 1.36 has it" in left[0].message
     assert "--kubernetes" in left[0].hint
+    # a kubelet 1.30.14 with Memory QoS: memory.min was as 1.30 has it, "left by TieredReservation" too
+    rows = tuple(
+        replace(one, message=f"{one.message}: left by a factor", is_earlier=True)
+        for one in report.findings
+    )
+    earlier = without_releases(replace(report, findings=rows), assumed, {"1.36": older})
+    assert without_kubelet_work(earlier, KubeletWork(older=frozenset())).findings == left
     path = left[0].path
     report = look(assumed, written(live, path, "memory.high", "4096000"))
     left = without_releases(report, assumed, {"1.36": older}).findings

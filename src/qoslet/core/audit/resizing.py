@@ -73,9 +73,14 @@ def _as_kept(one: Finding) -> Finding:
 
 def _as_of_release(release: str, one: Finding) -> Finding:
     """A finding whose value is as a release has it."""
-    message = f"{one.message}: as {release} has it; the release of the kubelet, which decides, is not known"
+    plain = unlike(one.file, one.found, one.planned)
+    message = (
+        f"{plain}: as {release} has it; the release of the kubelet, which decides, is not known"
+    )
     hint = "give --kubernetes with its release"
-    return replace(one, severity="info", message=message, hint=hint, fix=None)
+    told = replace(one, severity="info", message=message, hint=hint, fix=None)
+    # it is explained: no earlier configuration is to be looked for
+    return replace(told, is_earlier=False, doubt=None)
 
 
 def _changed(
