@@ -97,6 +97,21 @@ def test_the_runtime_is_named(tmp_path: Path, server: CriServer) -> None:
     assert note(found, "kubelet runtime") == ("ok", f"containerd-2.2.0 at {server.endpoint}")
 
 
+@pytest.mark.parametrize(
+    ("options", "state"), [({}, "missing"), ({"SystemdCgroup": True}, "ok")], ids=["none", "set"]
+)
+def test_a_runtime_without_systemd_below_a_kubelet_with_it_is_told(
+    tmp_path: Path, server: CriServer, options: dict[str, bool], state: str
+) -> None:
+    runc = {"runtimeType": "io.containerd.runc.v2", "options": options}
+    server.config = json.dumps({"containerd": {"runtimes": {"runc": runc}}})
+    found = look(tmp_path, server, "cgroupDriver: systemd\n")
+    (row,) = [row for row in found.notes if row.topic == "kubelet runtime"]
+    assert row.state == state
+    assert ("SystemdCgroup = true" in row.remedy) == (state == "missing")
+    assert look(tmp_path / "other", server, "cgroupDriver: cgroupfs\n").notes[-1].state == "ok"
+
+
 @pytest.mark.parametrize(("release", "driver"), [("v1.30.1", None), ("v1.33.4", "systemd")])
 def test_the_runtime_s_driver_counts_since_131(
     tmp_path: Path, server: CriServer, release: str, driver: str | None

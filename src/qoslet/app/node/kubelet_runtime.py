@@ -90,7 +90,7 @@ def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> Kubel
         value = f"{endpoint}: {error.message}"
         return KubeletRuntime(DoctorFinding(_TOPIC, "unknown", value, "", remedy))
     return KubeletRuntime(
-        note=_said(facts, endpoint),
+        note=_said(facts, endpoint, uses_systemd=fields.get("cgroupDriver") == "systemd"),
         endpoint=endpoint,
         name=facts.runtime if _is_known(facts.runtime) else "",
         scheme=facts.name,
@@ -102,7 +102,13 @@ def kubelet_runtime(process: KubeletProcess, fields: Mapping[str, Any]) -> Kubel
     )
 
 
-def _said(facts: RuntimeFacts, endpoint: str) -> DoctorFinding:
+def _said(facts: RuntimeFacts, endpoint: str, *, uses_systemd: bool) -> DoctorFinding:
+    """``uses_systemd``: the kubelet does. Since 1.31 it does as RuntimeConfig says."""
+    if uses_systemd and facts.driver == "cgroupfs" and facts.told != "RuntimeConfig":
+        value = f"{facts.runtime} at {endpoint} does not use systemd, which the kubelet does"
+        cost = "containers are outside of their pods, without the limits of those"
+        remedy = "set SystemdCgroup = true for its runtime in containerd's configuration"
+        return DoctorFinding(_TOPIC, "missing", value, cost, remedy)
     if _is_known(facts.runtime):
         return DoctorFinding(_TOPIC, "ok", f"{facts.runtime} at {endpoint}")
     value = f"{facts.runtime} at {endpoint} is not a known version"
