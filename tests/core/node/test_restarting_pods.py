@@ -41,5 +41,15 @@ def test_a_status_that_does_not_name_what_runs_is_of_a_pod_that_starts(
     assert found == (frozenset({POD}) if is_restarting else frozenset())
 
 
+@pytest.mark.parametrize(("identity", "is_restarting"), [("b", True), ("a", False)])
+def test_a_container_that_is_only_created_is_about_to_run(
+    identity: str, is_restarting: bool
+) -> None:
+    """It has a cgroup a moment later, which a bundle may have and no status of it names."""
+    made = RuntimeContainer(identity, POD, "app", running=False, created=True)
+    found = restarting(listed_pods(listed("terminated", "a")), [made])
+    assert found == (frozenset({POD}) if is_restarting else frozenset())
+
+
 def test_what_is_no_list_tells_of_none() -> None:
     assert restarting(listed_pods(b"{"), []) == frozenset()

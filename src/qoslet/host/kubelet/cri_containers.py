@@ -71,6 +71,7 @@ async def _containers(calls: Calls) -> list[RuntimeContainer]:
             one.labels.get(_UID, ""),
             one.labels[_NAME],
             one.state == pb.CONTAINER_RUNNING,
+            one.state == pb.CONTAINER_CREATED,
         )
         for one in sorted(answer.containers, key=lambda one: -one.created_at)
         if _NAME in one.labels

@@ -35,20 +35,21 @@ class RuntimeSandbox(Struct, frozen=True):
 
 
 class RuntimeContainer(Struct, frozen=True):
-    """A container of a pod, by the pod's UID and its own name."""
+    """A container of a pod, by the pod's UID and its own name. ``created``: it has not run yet."""
 
     id: str
     uid: str
     name: str
     running: bool
+    created: bool = False
 
 
 def restarting(pods: Iterable[ListedPod], containers: Iterable[RuntimeContainer]) -> frozenset[str]:
     """UIDs of the ``pods`` whose statuses say that a container runs which the runtime no longer runs,
-    or do not name one that it runs: their kubelet starts it again."""
+    or do not name one that it runs, or is about to run: their kubelet starts it again."""
     running: dict[str, set[str]] = {}
     for one in containers:
-        if one.running:
+        if one.running or one.created:
             running.setdefault(one.uid, set()).add(one.id)
     every = set[str]().union(*running.values())
     return frozenset(pod.uid for pod in pods if not _agree(pod, running.get(pod.uid, set()), every))
