@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 
-from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node
+from qoslet.app.node.found_node import FoundNode, KubeletOptions, find_node, kubelet_fields
 from qoslet.errors import CannotDo
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.kubelet import cri_containers
+from qoslet.host.kubelet.answers import KubeletAnswer
 from qoslet.host.kubelet.client import AnswerTimes
+from qoslet.host.kubelet.configuration import configuration
+from qoslet.host.kubelet.processes import kubelet_processes
 from tests.host.cri.server import CriServer
 from tests.host.kubelet.fake_node import HEAD, METRICS, declare, kubelet_port, pods
 
@@ -95,6 +98,18 @@ def test_the_runtime_is_named(tmp_path: Path, server: CriServer) -> None:
     found = look(tmp_path, server, "")
     assert found.documents[-1][1]["runtime"] == "containerd-2.2.0"
     assert note(found, "kubelet runtime") == ("ok", f"containerd-2.2.0 at {server.endpoint}")
+
+
+def test_a_socket_that_only_the_command_line_names_counts(tmp_path: Path) -> None:
+    """As of kubelets before 1.27, whose ``/configz`` has no such field: seen beside 1.25.9."""
+    declare(tmp_path, "--container-runtime-endpoint=unix:///run/a.sock")
+    read = configuration(kubelet_processes(str(tmp_path))[0][0])
+    answers = KubeletAnswer()
+    answers.configz = {"maxPods": 7}
+    told = {"containerRuntimeEndpoint": "unix:///run/a.sock", "maxPods": 7}
+    assert kubelet_fields(read, answers) == told
+    answers.configz = {"containerRuntimeEndpoint": "unix:///run/b.sock"}
+    assert kubelet_fields(read, answers) == answers.configz
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,11 @@ def runtime_endpoint(options: KubeletOptions) -> str:
 
 
 def kubelet_fields(read: Configuration, answers: KubeletAnswer) -> Mapping[str, Any]:
-    """The configuration as far as it is known."""
-    return read.fields if answers.configz is None else answers.configz
+    """The configuration as far as it is known. The runtime's socket was a flag alone before 1.27."""
+    if answers.configz is None:
+        return read.fields
+    named = {key: value for key, value in read.fields.items() if key == "containerRuntimeEndpoint"}
+    return {**named, **answers.configz}
 
 
 def kubelet_options(values: object) -> KubeletOptions:
