@@ -232,6 +232,7 @@ def test_what_is_there_is_replaced_whole_and_links_are_not_followed(folder: Path
         (("-f", "nosuch.yaml", "-o", "b.tgz"), 2, "nosuch.yaml: does not exist"),
         (("-f", "pods.yaml", "--node", "nosuch.yaml", "-o", "b.tgz"), 2, "nosuch.yaml: does not exist"),
         (("-f", "pods.yaml", "--probe", "never"), 2, "--probe: is never"),
+        (("b.tgz",), 2, "b.tgz: does not exist (a name without an option is that of manifests; to write the bundle there: -o b.tgz)"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_one_line_and_leaves_nothing(

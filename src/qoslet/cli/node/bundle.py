@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_here(args: argparse.Namespace) -> int:
     """The bundle of this machine. Raises QosletError."""
+    from os.path import exists
     from time import gmtime, strftime, time
 
     from qoslet.app.bundle.write import bundle, write
@@ -90,6 +91,10 @@ def _run_here(args: argparse.Namespace) -> int:
     if args.output == "-" and is_terminal(sys.stdout):
         hint = "name a file, or redirect standard output"
         raise BadInput("a bundle is not written to a terminal", where="-o -", hint=hint)
+    for name in () if args.output else args.paths:
+        if name.endswith((".tar.gz", ".tgz")) and not exists(name):
+            hint = f"a name without an option is that of manifests; to write the bundle there: -o {name}"
+            raise BadInput("does not exist", where=name, hint=hint)
     now = time()
     path = args.output or strftime("qoslet-bundle-%Y%m%dT%H%M%SZ.tar.gz", gmtime(now))
     source, data = bundle(args, [*args.filename, *args.paths], now)
