@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from qoslet.host.keeper import keeper_files
 from qoslet.host.keeper.client import KeeperRuntime
+from qoslet.host.keeper.keeper_files import KeeperFiles
 from qoslet.host.keeper.launch import Starter
 from qoslet.host.state.keepers import end, keepers_of, wake
+from qoslet.host.state.own_files import open_lock
 from tests.host.keeper.test_keeper import BOOT_HERE, Bench, pod, running, until
 from tests.host.keeper.test_keeper import bench as bench
 
@@ -143,6 +148,26 @@ def test_of_two_keepers_the_one_without_the_lock_leaves(bench: Bench) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     until(one, lambda s: one.pid != pid and s["u1", "app"] == before["u1", "app"])
+
+
+@pytest.mark.parametrize("seconds", [0.2, 60.0])
+def test_an_agent_that_looks_for_keepers_is_no_other_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """It has the lock that it made for a moment."""
+    monkeypatch.setattr(keeper_files, "TAKING_SECONDS", 1.0 if seconds < 1 else 0.1)
+    path = tmp_path / "keeper.lock"
+    lock = open_lock(str(path))
+    files = KeeperFiles(str(tmp_path), lock, lock, lambda: 0, lambda _: None, 0.0)
+    path.unlink()
+    agents = open_lock(str(path))
+    fcntl.flock(agents, fcntl.LOCK_EX)
+    ending = threading.Timer(seconds, os.close, [agents])
+    ending.start()
+    assert files.check() == (seconds < 1)
+    ending.cancel()
+    if seconds > 1:
+        os.close(agents)
 
 
 def test_a_stopped_keeper_is_let_go_on_and_one_is_killed(bench: Bench) -> None:

@@ -13,6 +13,9 @@ from qoslet.host.state.folder import KEEPER_LOCK, KEEPER_SOCKET
 from qoslet.host.state.moved import is_named, reopened
 from qoslet.host.state.own_files import open_lock, put_in_place, unlink
 
+TAKING_SECONDS = 1.0
+"""How long an agent that looks for keepers may have the lock."""
+
 _NEW_LOCK = f"{KEEPER_LOCK}.new"
 
 
@@ -94,7 +97,7 @@ class KeeperFiles:
             if not self._named():
                 os.close(lock)
                 lock = open_lock(KEEPER_LOCK, self._folder)
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take(lock)
             # the same open file, so the lock is held as long as this number is open
             os.dup2(lock, self._lock, inheritable=False)
         except BlockingIOError:
@@ -115,6 +118,19 @@ class KeeperFiles:
 
     def _note(self, line: str) -> None:
         self._tell(f"{self._path}: {line}")
+
+
+def _take(lock: int) -> None:
+    """Lock what an agent may have for a moment, while it looks for keepers. Raises BlockingIOError
+    where somebody keeps it."""
+    until = time.monotonic() + TAKING_SECONDS
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(0.01)
 
 
 def _inode(name: str, folder: int) -> int:
