@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cgroup-root",
+        default=DEFAULT_ROOT,
         metavar="NAME",
         help=f"Root of the agent's tree (default: {DEFAULT_ROOT}, or the only one that has an agent)",
     )
@@ -56,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the agent and print; the exit code. Raises QosletError."""
-    root = inspect.agent_root(args.cgroup_root)
+    # what a user types is another object, also where it is the same text
+    root = inspect.agent_root(None if args.cgroup_root is DEFAULT_ROOT else args.cgroup_root)
     document = inspect.pod_states(root)
     if args.output == "wide" or (args.output == "json" and _is_first(document)):
         import time
