@@ -20,6 +20,7 @@ from qoslet.host.keeper.client import KeeperRuntime
 from qoslet.host.linux.descriptors import owned
 from qoslet.host.questions import http_server
 from qoslet.host.state.folder import (
+    DEFAULT_STORAGE,
     KEEPER,
     LOGS,
     POD_FILES,
@@ -83,6 +84,10 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
         volumes.finish()
     else:
         volumes.remove_all()
+        if os.path.isdir(written := _written(folder)):
+            from qoslet.host.oci.containers import remove_stale
+
+            remove_stale(written)
     http_server.forget(folder)
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -102,9 +107,15 @@ def has_leftovers(tree: OwnedTree) -> bool:
         names = os.listdir(folder)
     except OSError:
         return False
-    # a boot removes the state folder, but neither logs nor volumes on disk
+    # a boot removes the state folder, but nothing of pods that is on a disk
     logs = f"{log_directory(os.environ, os.geteuid())}/{os.path.basename(folder)}"
-    return any(map(is_of_pods, names)) or os.path.isdir(logs) or PodVolumes(folder).on_disk
+    kept = os.path.isdir(logs) or os.path.isdir(_written(folder))
+    return any(map(is_of_pods, names)) or kept or PodVolumes(folder).on_disk
+
+
+def _written(folder: str) -> str:
+    """What containers of runc and crun have written, where no other storage was named."""
+    return f"{DEFAULT_STORAGE}/containers/{os.path.basename(folder)}"
 
 
 def undo(tree: OwnedTree) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qoslet.host.state.folder import LOG_DIRECTORY
+from qoslet.host.state.folder import DEFAULT_STORAGE, LOG_DIRECTORY
 from tests.live.agent.agents import Agent
 from tests.live.agent.agents import agent as agent
 from tests.live.agent.test_run import PATIENCE, ended, pod
@@ -104,11 +104,12 @@ def test_release_finds_what_a_killed_start_left(agent: Agent) -> None:
     assert not agent.folder.exists()
 
 
-def test_release_finds_the_logs_of_a_boot_before(agent: Agent) -> None:
-    logs = Path(LOG_DIRECTORY) / agent.folder.name
-    (logs / "default_web_1/c").mkdir(parents=True)
+@pytest.mark.parametrize("place", [LOG_DIRECTORY, f"{DEFAULT_STORAGE}/containers"])
+def test_release_finds_what_a_boot_has_left(agent: Agent, place: str) -> None:
+    left = Path(place) / agent.folder.name
+    (left / "default_web_1/c").mkdir(parents=True)
     assert "removed the state of a run without pods" in agent.release()
-    assert not logs.exists()
+    assert not left.exists()
     assert not agent.folder.exists()
 
 

@@ -214,7 +214,7 @@ class OciContainers:
             for empty in (root, os.path.dirname(root), pods):
                 _rmdir(empty)
             if not os.path.exists(pods):
-                _remove_stale(root)
+                remove_stale(root)
                 # a runtime that is called for another pod may be about to use it
                 _rmdir(f"{place.state}/{_LEFT}")
                 remove_tree(f"{place.state}/{_CACHE}")
@@ -292,7 +292,7 @@ def tidy(path: str, root: str, known: Iterable[str]) -> None:
             group = group.rpartition("/")[0]
 
 
-def _remove_stale(root: str) -> None:
+def remove_stale(root: str) -> None:
     """Remove what containers of a root have written that went with a boot, once it has no pod: unless
     some are mounted, as where the state folder was moved. Raises OSError."""
     name = f"/{os.path.basename(root)}/"

@@ -20,10 +20,10 @@ from qoslet.host.images.umoci import find_umoci
 from qoslet.host.linux.mountinfo import mounts
 from qoslet.host.linux.procfs import text
 from qoslet.host.linux.programs import find_program
+from qoslet.host.state.folder import DEFAULT_STORAGE
 
 Name = Literal["runc", "crun"]
 
-DEFAULT_STORAGE = "/var/lib/qoslet"
 ASK_SECONDS = 20.0
 
 

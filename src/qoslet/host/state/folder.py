@@ -36,6 +36,8 @@ MANIFEST_DIRECTORIES = "manifest-directories"
 LOGS, VOLUMES = "logs", "volumes"
 KEEPER, CRI = "keeper", "cri"
 """The records of pods of plain processes and OCI runtimes, and of those of a CRI runtime."""
+DEFAULT_STORAGE = "/var/lib/qoslet"
+"""What runc and crun run: unpacked images, and what containers write, unless another place is named."""
 OCI = "oci"
 """Bundles and the state of OCI runtimes."""
 
