@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from qoslet.core.api.schema import DECODE_ERRORS
+from qoslet.core.cgroup.names import USE_SYSTEMD
 from qoslet.core.node.command_line.parse import Document
 from qoslet.core.node.doctor.finding import DoctorFinding
 from qoslet.core.node.running_kubelet.containers import (
@@ -107,8 +108,7 @@ def _said(facts: RuntimeFacts, endpoint: str, *, uses_systemd: bool) -> DoctorFi
     if uses_systemd and facts.driver == "cgroupfs" and facts.told != "RuntimeConfig":
         value = f"{facts.runtime} at {endpoint} does not use systemd, which the kubelet does"
         cost = "containers are outside of their pods, without the limits of those"
-        remedy = "set SystemdCgroup = true for its runtime in containerd's configuration"
-        return DoctorFinding(_TOPIC, "missing", value, cost, remedy)
+        return DoctorFinding(_TOPIC, "missing", value, cost, USE_SYSTEMD)
     if _is_known(facts.runtime):
         return DoctorFinding(_TOPIC, "ok", f"{facts.runtime} at {endpoint}")
     value = f"{facts.runtime} at {endpoint} is not a known version"

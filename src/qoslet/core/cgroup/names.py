@@ -198,6 +198,10 @@ def cgroups_path(cri: str | None, parent: str, id: str) -> str:
     return f"{parent.rstrip('/')}/{leaf}"
 
 
+USE_SYSTEMD = "set SystemdCgroup = true for its runtime in containerd's configuration"
+"""What ends that containers are where ``strayed`` says."""
+
+
 def strayed(path: str, hierarchy: str) -> tuple[str, str]:
     """Where the container of the scope ``path`` is if its OCI runtime does not use the systemd driver though
     the kubelet does: ``slice:prefix:id`` is then a path, from the cgroup of containerd for runc, from

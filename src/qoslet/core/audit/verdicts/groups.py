@@ -18,6 +18,7 @@ from qoslet.core.cgroup.names import (
     SCOPE,
     SLICE,
     UNIT_ENDINGS,
+    USE_SYSTEMD,
     DriverName,
     concrete,
     from_systemd,
@@ -36,7 +37,6 @@ CONMON = "crio-conmon-"
 _INIT = "runc:["
 """How runc names a process until it executes that of the container. Source: runc libcontainer/nsenter
 nsexec.c."""
-_USE_SYSTEMD = "set SystemdCgroup = true for its runtime in containerd's configuration, restart containerd and the pod"
 
 
 class MatchedGroups(Struct, frozen=True):
@@ -319,8 +319,9 @@ def missing_finding(context: AuditContext, cgroup: Cgroup, path: str) -> Finding
     if cgroup.container is not None and context.strays:
         for elsewhere in strayed(path, context.node.hierarchy):
             if elsewhere in context.live.cgroups:
+                hint = f"{USE_SYSTEMD}, restart containerd and the pod"
                 message = f"its cgroup is {elsewhere}, outside of its pod: its runtime does not use systemd"
-                return context.finding("driver", cgroup, path, message, hint=_USE_SYSTEMD)
+                return context.finding("driver", cgroup, path, message, hint=hint)
     if pod is None:
         hint = (
             "qoslet run and qoslet apply create it"
