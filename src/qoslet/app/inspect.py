@@ -78,17 +78,15 @@ def node(paths: Sequence[str], flags: Flags) -> tuple[Node, Sequence[Problem]]:
 def agent_root(given: str | None) -> str:
     """The cgroup root whose pods are asked for: what ``--cgroup-root`` names, else the default one, or the
     only other one of this user's that has an agent, or pods of one, with a note. Raises BadInput."""
-    from os import environ, geteuid
-
     from qoslet.core.cgroup.names import checked_root
     from qoslet.host.state.agents import pod_roots
-    from qoslet.host.state.folder import state_directory
+    from qoslet.host.state.folder import own_state_directory
 
     root = checked_root(given)
     if given is not None:
         return root
     try:
-        roots = pod_roots(state_directory(environ, geteuid(), write=False))
+        roots = pod_roots(own_state_directory(write=False))
     except CannotDo:
         return root
     if root in roots or len(roots) != 1:

@@ -27,7 +27,7 @@ from qoslet.host.state.folder import (
     POD_FOLDERS,
     folder_of,
     is_of_pods,
-    log_directory,
+    own_log_directory,
 )
 from qoslet.host.state.own_files import unlink
 
@@ -75,7 +75,7 @@ def remove_files(folder: str, keep: Collection[str] = ()) -> None:
             continue
         if name == LOGS:
             # the state folder, and with it the link, may have been removed
-            link_again(folder, log_directory(os.environ, os.geteuid()))
+            link_again(folder, own_log_directory())
             remove_logs(folder)
         else:
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
@@ -108,7 +108,7 @@ def has_leftovers(tree: OwnedTree) -> bool:
     except OSError:
         return False
     # a boot removes the state folder, but nothing of pods that is on a disk
-    logs = f"{log_directory(os.environ, os.geteuid())}/{os.path.basename(folder)}"
+    logs = f"{own_log_directory()}/{os.path.basename(folder)}"
     kept = os.path.isdir(logs) or os.path.isdir(_written(folder))
     return any(map(is_of_pods, names)) or kept or PodVolumes(folder).on_disk
 

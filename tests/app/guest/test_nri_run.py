@@ -142,7 +142,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for module in ("nri_run", "plugin_values"):
-        place = f"qoslet.app.guest.{module}.state_directory"
+        place = f"qoslet.app.guest.{module}.own_state_directory"
         monkeypatch.setattr(place, lambda *_: str(tmp_path / "state"))
     made = Bench(tmp_path)
     yield made

@@ -18,7 +18,7 @@ import pytest
 from qoslet.cli.main import run
 from qoslet.host.containers.log_files import ContainerLogs, LogLimits, stamp
 from qoslet.host.questions.http_server import Page, private
-from qoslet.host.state.folder import escaped, state_directory
+from qoslet.host.state.folder import escaped, own_state_directory
 from qoslet.render.documents import encode
 from tests.cli.fixtures import environment
 
@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.root = f"/qoslet-test-{secrets.token_hex(4)}"
-        self.folder = Path(state_directory(os.environ, os.geteuid())) / escaped(self.root)
+        self.folder = Path(own_state_directory()) / escaped(self.root)
         self.folder.mkdir(mode=0o700, parents=True)
         self.logs = ContainerLogs(str(self.folder / "logs"), LogLimits(size=500))
 

@@ -34,7 +34,7 @@ from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
 from qoslet.host.memory.shared_segments import KernelSegments
-from qoslet.host.state.folder import LOGS, folder_of, log_directory
+from qoslet.host.state.folder import LOGS, folder_of, own_log_directory
 from qoslet.host.state.memory_counters import KeptCounters
 from qoslet.host.systemd.leave_service import leave_service
 
@@ -60,7 +60,7 @@ def joined(
     folder = folder_of(config.root)
     made = _Started(tree, folder, frozenset(os.listdir(folder)))
     try:
-        logs = log_directory(os.environ, os.geteuid())
+        logs = own_log_directory()
         if cri_run.has_records(folder):
             link_again(folder, logs)
         unplaced = place_logs(folder, logs)
@@ -161,7 +161,7 @@ def _mend(tree: OwnedTree, folder: str, chosen: CriChoice | None) -> None:
     the root now."""
     if tree.journal is not None:
         tree.notes += [line for line in tree.journal.mend() if line not in tree.notes]
-    link_again(folder, log_directory(os.environ, os.geteuid()))
+    link_again(folder, own_log_directory())
     if chosen is not None:
         cri_run.mend_endpoint(chosen, folder)
 

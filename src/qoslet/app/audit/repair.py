@@ -21,7 +21,7 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.journal import CONTROL, GUEST, GUESTS
 from qoslet.core.reconcile.steps import Outcome
 from qoslet.errors import CannotDo
-from qoslet.host.state.folder import JOURNAL, escaped, state_directory
+from qoslet.host.state.folder import JOURNAL, escaped, own_state_directory
 from qoslet.host.state.resume import verb_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def repair(look: Look, choose: Choose, *, dry_run: bool) -> Repaired:
 def _place(plan: Plan) -> tuple[owned_tree.TreeLocation, str | None]:
     """Where the journal is, and of which command; None: that of the tree that qoslet made there."""
     node, kubelet = plan.node, plan.node.kubelet
-    state = state_directory(os.environ, os.geteuid(), write=False)
+    state = own_state_directory(write=False)
     if kubelet.cgroup_root.strip("/"):
         own = owned_tree.place_of(kubelet.cgroup_root, node.hierarchy, node.driver)
         journal = f"{state}/{escaped(own.root)}/{JOURNAL}"

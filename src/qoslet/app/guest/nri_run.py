@@ -25,7 +25,7 @@ from qoslet.host.linux.descriptors import owned
 from qoslet.host.linux.procfs import text
 from qoslet.host.machine.installed import is_installed
 from qoslet.host.machine.thread_priority import ThreadPriority, lacking_priority
-from qoslet.host.state.folder import state_directory
+from qoslet.host.state.folder import own_state_directory
 from qoslet.host.systemd.sd_notify import Notifier
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _parts(
 
     if lacks := lacking_priority():
         service.log(f"callbacks may wait for a CPU on a busy node: {lacks}")
-    root, state = location.root, state_directory(os.environ, os.geteuid())
+    root, state = location.root, own_state_directory()
     with closing(PluginJournal(root, state)) as journal:
         writes = location.driver != "systemd"
         # what is not answered in time would wait for the agent

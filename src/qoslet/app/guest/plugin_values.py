@@ -9,7 +9,7 @@ from qoslet.core.reconcile.journal import AGENT, GUESTS, Adopted, JournalState
 from qoslet.core.reconcile.take_over import taken_over
 from qoslet.errors import CannotDo
 from qoslet.host.nri.plugin_journal import is_plugin_running, journal_path, read_plugin_journal
-from qoslet.host.state.folder import state_directory
+from qoslet.host.state.folder import own_state_directory
 
 if TYPE_CHECKING:
     from qoslet.app.tree import OwnedTree
@@ -20,7 +20,7 @@ class PluginValues:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._state = state_directory(os.environ, os.geteuid())
+        self._state = own_state_directory()
         self._path = journal_path(root, self._state)
         self._read_at: tuple[int, int, int] | None = None
         self._values = JournalState()
@@ -41,7 +41,7 @@ class PluginValues:
 def take_over(tree: OwnedTree) -> None:
     """Have what the plugin has set restored with what the agent wrote. Raises CannotDo where the plugin
     runs: it would set the values again."""
-    root, state = tree.place.root, state_directory(os.environ, os.geteuid())
+    root, state = tree.place.root, own_state_directory()
     plugin = read_plugin_journal(root, state)
     if tree.journal is None and not tree.ledger.cgroups and not tree.ledger.files and plugin.files:
         # a look at a tree in which no agent wrote

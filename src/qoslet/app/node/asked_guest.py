@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +11,7 @@ from qoslet.core.cgroup.names import concrete, root_of, root_path, to_cgroupfs
 from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.questions.http_client import ask
 from qoslet.host.state.agents import guest_roots
-from qoslet.host.state.folder import escaped, state_directory
+from qoslet.host.state.folder import escaped, own_state_directory
 
 STATUS = "/v1/agent"
 """The page of the status."""
@@ -21,7 +20,7 @@ STATUS = "/v1/agent"
 def agent_status(cgroup_root: str | None) -> dict[str, Any]:
     """The ``AgentStatus`` document of the agent whose kubelet has this cgroup root, or of the only one
     that runs. Raises CannotDo, BadInput where there are several."""
-    folder = agent_folder(cgroup_root, state_directory(os.environ, os.geteuid()))
+    folder = agent_folder(cgroup_root, own_state_directory())
     try:
         found = json.decode(ask(folder, STATUS))
     except DecodeError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import msgspec
@@ -12,14 +11,14 @@ from qoslet.errors import BadInput, CannotDo
 from qoslet.host.kubelet.processes import kubelet_processes
 from qoslet.host.questions.http_client import BusyAgent, ask
 from qoslet.host.state.agents import guest_roots, running_roots
-from qoslet.host.state.folder import AGENT_SOCKET, state_directory, state_folder
+from qoslet.host.state.folder import AGENT_SOCKET, own_state_directory, state_folder
 
 
 def running_agent(wanted: str | None) -> str | None:
     """The cgroup root of the agent whose pods are meant where none are given: the one at ``wanted``, else
     the only one on a machine without a kubelet. Raises BadInput where several run."""
     try:
-        state = state_directory(os.environ, os.geteuid(), write=False)
+        state = own_state_directory(write=False)
     except CannotDo:
         return None
     beside = guest_roots(state)

@@ -19,7 +19,7 @@ from qoslet.errors import BadInput, CannotDo, QosletError
 from qoslet.host.linux.clock import Signals, WakingClock
 from qoslet.host.questions.http_server import listen
 from qoslet.host.questions.request_server import RequestServer, private_listener
-from qoslet.host.state.folder import state_directory
+from qoslet.host.state.folder import own_state_directory
 from qoslet.host.web.access import Access, host_with_port, loopback_host
 from qoslet.host.web.answers import answers
 from qoslet.host.web.streams import Streams
@@ -66,7 +66,7 @@ def listening(text: str) -> Listening:
 
 def _private(path: str) -> Listening:
     if not path:
-        folder = state_directory(os.environ, os.geteuid())
+        folder = own_state_directory()
         os.makedirs(folder, 0o700, exist_ok=True)
         path = f"{folder}/{SOCKET}"
     folder, _, name = os.path.abspath(path).rpartition("/")

@@ -17,7 +17,7 @@ from qoslet.errors import CannotDo
 from qoslet.host.linux.procfs import listed, text
 from qoslet.host.linux.programs import find_program
 from qoslet.host.state.agents import running_roots
-from qoslet.host.state.folder import STATE, state_directory
+from qoslet.host.state.folder import STATE, own_state_directory
 
 _PROCESSES: dict[str, tuple[Literal["kubelet", "runtime"], str]] = {
     "kubelet": ("kubelet", "kubelet"),
@@ -97,7 +97,7 @@ def agent_states(root: str = "") -> list[str]:
     found = [root + STATE]
     if not root:
         with suppress(CannotDo):
-            found.append(state_directory(os.environ, os.geteuid(), write=False))
+            found.append(own_state_directory(write=False))
     return list(dict.fromkeys(found))
 
 

@@ -66,6 +66,11 @@ def state_directory(environ: Mapping[str, str], user: int, *, write: bool = True
     return f"{runtime.rstrip('/')}/qoslet"
 
 
+def own_state_directory(*, write: bool = True) -> str:
+    """``state_directory`` of the user who runs this. Raises ``CannotDo``."""
+    return state_directory(os.environ, os.geteuid(), write=write)
+
+
 def log_directory(environ: Mapping[str, str], user: int) -> str:
     """Where the logs of a user are: root's on the disk, another's below the state home.
     Source: XDG Base Directory Specification."""
@@ -73,6 +78,11 @@ def log_directory(environ: Mapping[str, str], user: int) -> str:
         return LOG_DIRECTORY
     home = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME', '')}/.local/state"
     return f"{home.rstrip('/')}/qoslet/logs"
+
+
+def own_log_directory() -> str:
+    """``log_directory`` of the user who runs this."""
+    return log_directory(os.environ, os.geteuid())
 
 
 def has_logs_of(logs: str, paths: Iterable[str]) -> bool:
@@ -104,7 +114,7 @@ def unescaped(name: str) -> str:
 
 def folder_of(root: str) -> str:
     """The state folder of a root as its driver names it. Raises ``CannotDo``."""
-    return f"{state_directory(os.environ, os.geteuid())}/{escaped(root)}"
+    return f"{own_state_directory()}/{escaped(root)}"
 
 
 def units_folder(root: str, state: str) -> str:
@@ -122,7 +132,7 @@ def state_folder(root: str, *signs: str) -> str:
     """The state folder of the cgroup root that a user names, whichever driver made its tree: the
     one that has the first of ``signs`` (by default a journal) that either has. Raises ``CannotDo``
     where this user can have none."""
-    state = state_directory(os.environ, os.geteuid())
+    state = own_state_directory()
     units, plain = units_folder(root, state), f"{state}/{escaped(root)}"
     for sign in signs or (JOURNAL,):
         for folder in filter(None, (units, plain)):

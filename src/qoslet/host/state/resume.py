@@ -37,7 +37,7 @@ from qoslet.host.state.folder import (
     escaped,
     has_logs_of,
     is_of_pods,
-    log_directory,
+    own_log_directory,
 )
 from qoslet.host.state.journal_file import (
     JournalFile,
@@ -335,7 +335,7 @@ def _check_root(
         )
     refuse_moved(root, folder)
     damaged = parts is not None and (parts.parsed.bad or parts.boot_known or parts.verb == "run")
-    logs = f"{log_directory(os.environ, os.geteuid())}/{os.path.basename(folder)}"
+    logs = f"{own_log_directory()}/{os.path.basename(folder)}"
     if damaged or has_logs_of(logs, tree.below(root)):
         raise CannotDo(
             "the journal of this tree is damaged or missing, and what runs in it is not recorded",
