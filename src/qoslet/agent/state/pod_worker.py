@@ -214,16 +214,9 @@ class PodWorker(Struct):
         ``frozen`` names the cgroups that keep processes of it from running."""
         namespace, _, name = self.key.partition("/")
         wait = None if self.retry_at is None else max(0.0, self.retry_at - now)
-        waits = next(
-            (one for one in self.container_states if one.message and not one.running), None
-        )
-        waiting_reason = ("", "") if waits is None else (waits.reason, waits.message)
-        reason = (self.reason, self.message) if self.reason else self.eviction_reason
         phase = self.status_phase
-        own = "" if phase == "Terminating" else reason[0]
-        reason = reason if reason[0] else waiting_reason
-        more = [self.not_ended, *(f"{one} is frozen: {_FROZEN}" for one in sorted(frozen))]
-        reason = reason[0], "; ".join(filter(None, (reason[1], *more)))
+        reason, message = self._status_reason(frozen)
+        own = "" if phase == "Terminating" else self.reason or self.eviction_reason[0]
         if self.kept_manifest is not None:
             rejected_edit = rejected_edit or self.message
         roles = {one.name: one.role for one in self.pod.containers} if self.pod else {}
@@ -233,8 +226,8 @@ class PodWorker(Struct):
             name=name,
             qos=self.qos,
             phase=phase,
-            reason=reason[0],
-            message=reason[1],
+            reason=reason,
+            message=message,
             since=self.since_wall_seconds,
             retries=self.retries,
             retry_in=wait,
@@ -250,6 +243,17 @@ class PodWorker(Struct):
             restart_policy=restart_policy(self.desired.spec) if self.desired is not None else "",
             controller=self.pod.controller if self.pod is not None else None,
         )
+
+    def _status_reason(self, frozen: Collection[str]) -> tuple[str, str]:
+        """Its own reason and message, else its eviction's, else those of the first container that waits;
+        what keeps it from ending or running stands behind the message."""
+        reason, message = (self.reason, self.message) if self.reason else self.eviction_reason
+        if not reason:
+            waiting = (one for one in self.container_states if one.message and not one.running)
+            first = next(waiting, None)
+            reason, message = ("", "") if first is None else (first.reason, first.message)
+        frozen_lines = (f"{one} is frozen: {_FROZEN}" for one in sorted(frozen))
+        return reason, "; ".join(filter(None, (message, self.not_ended, *frozen_lines)))
 
     @property
     def created(self) -> float:

@@ -231,40 +231,64 @@ def _end_all(
     """End all pods of a runtime in their grace periods, also those that it tells later than others, until
     it ``has_told`` all, and remove those that ended. Returns a line for each that was running, and those
     that have not ended within ``patience`` seconds more."""
-    before: dict[str, RuntimePod] = {}
-    lifted: list[str] = []
-    lift = lifting(tree.driver, tree.ledger)
-    waits = False
-    lift_at = overdue_at = time.monotonic() + LIFT_SECONDS
-    wait = Patience(0.0, patience, time.monotonic())
+    ending = _Ending(tree, runtime, patience, say)
     while True:
         told = has_told()
-        pods = runtime.list_pods()
-        if new := {uid: pod for uid, pod in pods.items() if uid not in before}:
-            before |= new
-            for uid, pod in new.items():
-                runtime.stop(uid, pod.grace_seconds)
-            grace = max(pod.grace_seconds for pod in new.values())
-            wait = Patience(grace, patience, time.monotonic())
-            overdue_at = max(overdue_at, time.monotonic() + grace + LIFT_SECONDS)
-        left = [pod for pod in pods.values() if not pod.ended]
-        if told and not left:
+        left = ending.stop_new()
+        if (told and not left) or not ending.lasts(left):
             break
-        containers = sum(state.running for state in runtime.poll())
-        if not wait.lasts(len(left) + containers, time.monotonic()):
-            break
-        if left and time.monotonic() >= lift_at:
-            if not waits:
-                say(_waits(left))
-            waits = True
-            overdue = time.monotonic() >= overdue_at
-            lifted += lift(tree.place.root, _cgroups_of(runtime), overdue=overdue)
-            lift_at = time.monotonic() + LIFT_SECONDS
+        ending.lift(left)
         time.sleep(POLL_SECONDS)
     after = dict(runtime.list_pods())
     for uid, pod in after.items():
         if pod.ended:
             runtime.remove_pod(uid)
     remaining = {uid: pod for uid, pod in after.items() if not pod.ended}
-    stopped = (pod for uid, pod in before.items() if uid not in remaining and not pod.ended)
-    return [*lifted, *(f"Pod {pod.key}: stopped" for pod in stopped)], [*remaining.values()]
+    stopped = (pod for uid, pod in ending.seen.items() if uid not in remaining and not pod.ended)
+    lines = [*ending.lifted, *(f"Pod {pod.key}: stopped" for pod in stopped)]
+    return lines, [*remaining.values()]
+
+
+class _Ending:
+    """The pods of a runtime while they end: ``seen`` as they were told first, and a line for what was
+    ``lifted`` because it kept them from ending."""
+
+    def __init__(
+        self, tree: OwnedTree, runtime: Runtime, patience: float, say: Callable[[str], None]
+    ) -> None:
+        now = time.monotonic()
+        self._runtime, self._root, self._say = runtime, tree.place.root, say
+        self._lift = lifting(tree.driver, tree.ledger)
+        self._patience, self._wait = patience, Patience(0.0, patience, now)
+        self._lift_at = self._overdue_at = now + LIFT_SECONDS
+        self._has_said = False
+        self.seen: dict[str, RuntimePod] = {}
+        self.lifted: list[str] = []
+
+    def stop_new(self) -> list[RuntimePod]:
+        """Stop those that were not told before; those that have not ended."""
+        pods = self._runtime.list_pods()
+        if new := {uid: pod for uid, pod in pods.items() if uid not in self.seen}:
+            self.seen |= new
+            for uid, pod in new.items():
+                self._runtime.stop(uid, pod.grace_seconds)
+            grace, now = max(pod.grace_seconds for pod in new.values()), time.monotonic()
+            self._wait = Patience(grace, self._patience, now)
+            self._overdue_at = max(self._overdue_at, now + grace + LIFT_SECONDS)
+        return [pod for pod in pods.values() if not pod.ended]
+
+    def lasts(self, left: Sequence[RuntimePod]) -> bool:
+        """Whether there is patience for those that are left."""
+        containers = sum(state.running for state in self._runtime.poll())
+        return self._wait.lasts(len(left) + containers, time.monotonic())
+
+    def lift(self, left: Sequence[RuntimePod]) -> None:
+        """Say what is waited for, and lift what keeps it from ending, at times."""
+        if not left or time.monotonic() < self._lift_at:
+            return
+        if not self._has_said:
+            self._say(_waits(left))
+        self._has_said = True
+        overdue = time.monotonic() >= self._overdue_at
+        self.lifted += self._lift(self._root, _cgroups_of(self._runtime), overdue=overdue)
+        self._lift_at = time.monotonic() + LIFT_SECONDS
