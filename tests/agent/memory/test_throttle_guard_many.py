@@ -131,3 +131,21 @@ def test_a_container_that_may_be_reclaimable_is_not_killed_soon() -> None:
     assert "no memory to grant, 0.0 MiB free; 55.0 MiB look reclaimable, waiting " in said
     (said,) = bench.time(8)
     assert "killed container d/" in said
+
+
+def test_another_reason_to_do_nothing_is_said_at_once_and_the_same_one_not_again() -> None:
+    bench = Throttled(reclaim=False)
+    path = bench.pod("hog", limit="", high=200 * MIB)
+    bench.available = 100
+    said = []
+    for dirty in (0, 50, 0, 50):
+        bench.pushing.add(path)
+        bench.holds(path, 150, cache=55)
+        stat = {"anon": 150 * MIB, "inactive_file": 55 * MIB, "file_dirty": dirty * MIB}
+        bench.memory.set(path, stat=stat)
+        said += bench.time(2)
+    reasons = [line.partition("; ")[2].partition(", waiting")[0] for line in said]
+    assert reasons == [
+        "55.0 MiB look reclaimable",
+        "50.0 MiB of its files wait to be written to a disk",
+    ], said

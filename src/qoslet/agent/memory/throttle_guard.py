@@ -30,7 +30,7 @@ from qoslet.core.plan.totals import bytes_of
 from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
-from qoslet.core.pressure.guard_report import GuardReport, GuardRow
+from qoslet.core.pressure.guard_report import GuardReport, GuardRow, SaidDecisions
 from qoslet.core.pressure.stall_signs import mib
 from qoslet.core.pressure.throttle_guard import HighOverride
 
@@ -216,10 +216,7 @@ class Guard:
             since = override.fits_since or override.close_since or sample.at
             because = f"usage below memory.high for {sample.at - since:.0f} s"
             error = self._actions.restore_high(path, because)
-            if not (error and watched.was_logged(f"restore{error}", self._context.now)):
-                self._record(
-                    watched, GuardDecision("restore", because, override.planned), error, "act"
-                )
+            self._record(watched, GuardDecision("restore", because, override.planned), error, "act")
 
     def _answer(
         self, path: str, watched: WatchedCgroup, sample: MemorySample, node: NodeMemory
@@ -233,17 +230,12 @@ class Guard:
         decision = self._permitted(found.decision, watched)
         if decision is None:
             return
-        if (mode != "act" or decision.answer == "none") and watched.was_logged(
-            decision.answer, now
-        ):
-            return
         error = ""
         if mode == "act":
             error = self._act(path, watched, situation.override, decision, found.lowered)
         if error:
             watched.blocked_until = now + RECLAIM_SECONDS
-        if not (error and watched.was_logged(f"{decision.answer}{error}", now)):
-            self._record(watched, decision, error, mode)
+        self._record(watched, decision, error, mode)
 
     def _permitted(
         self, decision: GuardDecision | None, watched: WatchedCgroup
@@ -362,12 +354,17 @@ class Guard:
     def _record(
         self, watched: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode
     ) -> None:
-        """Keep, count and log a decision."""
-        context = self._context
+        """Keep, count and log a decision; one that changes nothing only if it is news."""
+        context, key = self._context, decision.key + error
+        if mode != "act" or error or decision.answer == "none":
+            if watched.said.has(key, context.now):
+                return
+            watched.said = watched.said.plus(key, context.now)
+        else:
+            watched.said = SaidDecisions()
         signs = (
             watched.tracker.verdict.signals if decision.answer not in ("lower", "restore") else None
         )
-        watched.logged = (f"{decision.answer}{error}", context.now)
         row = GuardRow(
             at=context.clock.wall(),
             path=watched.cgroup.path,
@@ -381,8 +378,8 @@ class Guard:
             error=error,
         )
         self._rows.append(row)
-        key = f"{mode}/{decision.answer}"
-        self._counts[key] = self._counts.get(key, 0) + 1
+        counted = f"{mode}/{decision.answer}"
+        self._counts[counted] = self._counts.get(counted, 0) + 1
         context.log.notes.append(f"guard: {row.describe()}")
 
     def _forget(self, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from qoslet.core.memory.rows import TrackedCgroup
-from qoslet.core.pressure.throttle_guard import GUARD_POLICY
+from qoslet.core.pressure.guard_report import SaidDecisions
 from qoslet.core.pressure.throttle_stall import StallTracker
 
 FRESH_SECONDS = 5.0
@@ -13,8 +13,8 @@ FRESH_SECONDS = 5.0
 
 
 class WatchedCgroup(Struct):
-    """One that is watched since ``begun``; ``acts``: in mode ``act``. ``logged`` is the last logged
-    decision and its time; nothing is decided before ``blocked_until``, but if the kernel refuses to
+    """One that is watched since ``begun``; ``acts``: in mode ``act``. ``said``: since the last
+    change; nothing is decided before ``blocked_until``, but if the kernel refuses to
     reclaim, as it was asked to at ``asked_at``; ``queued_since``: since when it waits for another
     cgroup's reclaim; ``short_since``: since when there is no memory to give it, ``wanted`` bytes of the
     node's."""
@@ -25,7 +25,7 @@ class WatchedCgroup(Struct):
     acts: bool = False
     tracker: StallTracker = StallTracker()
     calm_since: float | None = None
-    logged: tuple[str, float] = ("", 0.0)
+    said: SaidDecisions = SaidDecisions()
     blocked_until: float = 0.0
     asked_at: float | None = None
     queued_since: float | None = None
@@ -48,8 +48,3 @@ class WatchedCgroup(Struct):
 
         self.queued_since = since(self.queued_since, queued)
         self.short_since = since(self.short_since, no_memory)
-
-    def was_logged(self, key: str, now: float) -> bool:
-        """Whether the same decision, with the same error, was logged a short while ago."""
-        said, at = self.logged
-        return said == key and now - at < GUARD_POLICY.log_repeat_seconds

@@ -35,6 +35,9 @@ Answer = Literal["reclaim", "raise", "limit", "end", "evict", "lower", "restore"
 end the pod. ``lower`` takes back a part of what a cgroup was given, for another one. ``none`` does
 nothing and says why."""
 
+Rule = Literal["", "disk", "reclaim", "blind", "files", "unkillable", "killed", "evicted"]
+"""Why nothing is done."""
+
 REASON = "MemoryStall"
 """The reason in the state of a killed container."""
 
@@ -58,11 +61,18 @@ class GrowthBounds(Struct, frozen=True):
 
 
 class GuardDecision(Struct, frozen=True):
-    """What to do and why; ``value`` is the new memory.high, or the bytes to reclaim."""
+    """What to do and why; ``value`` is the new memory.high, or the bytes to reclaim. ``rule`` is the kind of
+    ``because``, which has numbers, where nothing is done."""
 
     answer: Answer
     because: str
     value: int = 0
+    rule: Rule = ""
+
+    @property
+    def key(self) -> str:
+        """What two decisions have in common of which the second is no news."""
+        return f"{self.answer}:{self.rule}"
 
 
 def spare_bytes(node: NodeMemory, policy: GuardPolicy = GUARD_POLICY) -> int:
@@ -103,35 +113,39 @@ def answer(
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
     if signs is not None and verdict.doubtful:
-        left, what = _doubt(verdict, signs, dirty_bytes(sample), policy, refused=refused)
+        left, rule, what = _doubt(verdict, signs, dirty_bytes(sample), policy, refused=refused)
         if left > 0:
             why = f"{what}, waiting {left:.0f} s more for that"
-            return GuardDecision("none", f"no memory to grant, {has}; {why}")
+            return _none(rule, f"{has}; {why}")
     blind = signs is not None and signs.waiting_ratio is None and computes(signs)
     if signs is not None and blind and signs.idle_seconds < policy.doubt_seconds:
         left = policy.doubt_seconds - signs.idle_seconds
         why = f"it computes, and without PSI the kernel does not tell whether a task waits: {left:.0f} s more"
-        return GuardDecision("none", f"no memory to grant, {has}; {why}")
+        return _none("blind", f"{has}; {why}")
     if bounds.killable and signs is not None and _frees_files(signs, policy):
         rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s of its files"
         why = f"{rate} are reclaimed, so something in it gets on: it is not killed"
-        return GuardDecision("none", f"no memory to grant, {has}; {why}")
+        return _none("files", f"{has}; {why}")
     if bounds.killable:
         return GuardDecision("end", f"no memory to grant, {has}")
-    return GuardDecision("none", f"no memory to grant, {has}, and no container to kill")
+    return _none("unkillable", f"{has}, and no container to kill")
+
+
+def _none(rule: Rule, why: str) -> GuardDecision:
+    return GuardDecision("none", f"no memory to grant, {why}", rule=rule)
 
 
 def _doubt(
     verdict: StallVerdict, signs: StallSignals, dirty: int, policy: GuardPolicy, *, refused: bool
-) -> tuple[float, str]:
+) -> tuple[float, Rule, str]:
     """Seconds for which a container is not killed yet whose memory looks reclaimable, and what is waited
     for. A disk, or a file server, that takes no pages is not the container's doing."""
     if dirty >= max(policy.min_reclaim_bytes, signs.reclaimable // 2):
         left = policy.disk_seconds - signs.idle_seconds
-        return left, f"{mib(dirty)} of its files wait to be written to a disk"
+        return left, "disk", f"{mib(dirty)} of its files wait to be written to a disk"
     doubt = policy.relief_seconds if verdict.in_vain else policy.doubt_seconds
     left = 0.0 if refused else doubt - signs.idle_seconds
-    return left, f"{mib(signs.reclaimable)} look reclaimable"
+    return left, "reclaim", f"{mib(signs.reclaimable)} look reclaimable"
 
 
 def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:
@@ -235,12 +249,14 @@ def _end(
     """Whether a container is ended now, or what is waited for."""
     if situation.killed:
         waits = f"{situation.killed} was killed; waiting for its memory to be freed"
-        return replace(found, decision=_more(replace(decision, answer="none"), waits))
+        return replace(
+            found, decision=_more(replace(decision, answer="none", rule="killed"), waits)
+        )
     if situation.short_for is None:
         return found
     if situation.evicted and situation.short_for < policy.doubt_seconds:
         waits = f"{situation.evicted} is being evicted; waiting for its memory"
-        none = _more(replace(decision, answer="none"), waits)
+        none = _more(replace(decision, answer="none", rule="evicted"), waits)
         return replace(found, decision=none, no_memory=True)
     if situation.short_for < policy.relief_seconds:
         of_node = not _assess(situation, situation.overrides, policy).room.within

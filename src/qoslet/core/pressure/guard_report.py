@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from qoslet.core.pressure.guard_decision import Answer
 from qoslet.core.pressure.guard_mode import Mode
+from qoslet.core.pressure.throttle_guard import GUARD_POLICY, GuardPolicy
 
 
 class GuardRow(Struct, frozen=True):
@@ -53,6 +54,21 @@ _WOULD: dict[Answer, str] = {
     "restore": "would restore the planned memory.high of {}",
     "none": "would do nothing for {}",
 }
+
+
+class SaidDecisions(Struct, frozen=True):
+    """When what was said of a cgroup without changing anything, in monotonic seconds by ``GuardDecision.key``."""
+
+    times: dict[str, float] = {}
+
+    def has(self, key: str, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:
+        """Whether this was said a short while ago, whatever was said since."""
+        return key in self.times and now - self.times[key] < policy.log_repeat_seconds
+
+    def plus(self, key: str, now: float, policy: GuardPolicy = GUARD_POLICY) -> SaidDecisions:
+        """With one more."""
+        times = {one: at for one, at in self.times.items() if self.has(one, now, policy)}
+        return SaidDecisions({**times, key: now})
 
 
 class OverrideRow(Struct, frozen=True):

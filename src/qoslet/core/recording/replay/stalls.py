@@ -14,6 +14,7 @@ from qoslet.core.memory.sample import MemorySample
 from qoslet.core.pressure import throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, Resolution, StallSituation, decide
 from qoslet.core.pressure.guard_mode import Mode
+from qoslet.core.pressure.guard_report import SaidDecisions
 from qoslet.core.pressure.stall_tuning import StallTuning
 from qoslet.core.pressure.throttle_guard import HighOverride
 from qoslet.core.recording.replay.kills import Kills
@@ -33,7 +34,7 @@ class _Watched(Struct):
     tracker: throttle_stall.StallTracker = throttle_stall.StallTracker()
     blocked_until: float = 0.0
     stall: int | None = None
-    logged: tuple[str, float] = ("", 0.0)
+    said: SaidDecisions = SaidDecisions()
 
 
 class StallReplay:
@@ -104,12 +105,11 @@ class StallReplay:
         decision = found.decision
         if decision is None:
             return
-        said, at = watched.logged
-        repeats = said == decision.answer and (
-            scene.seconds - at < self._policy.guard.log_repeat_seconds
-        )
-        if not (repeats and (mode != "act" or decision.answer == "none")):
-            watched.logged = (decision.answer, scene.seconds)
+        if mode == "act" and decision.answer != "none":
+            watched.said = SaidDecisions()
+            self._record(path, decision, mode, scene, watched)
+        elif not watched.said.has(decision.key, scene.seconds, self._policy.guard):
+            watched.said = watched.said.plus(decision.key, scene.seconds, self._policy.guard)
             self._record(path, decision, mode, scene, watched)
         if mode == "act":
             self._act(path, watched, override, found, scene)
