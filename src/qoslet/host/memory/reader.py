@@ -58,6 +58,8 @@ class MemoryFiles:
             text("/proc/meminfo"),
             text("/proc/vmstat"),
             text("/proc/pressure/memory"),
+            text("/proc/zoneinfo"),
+            _PAGE_SIZE,
         )
 
     def surviving_tmpfs(self) -> int:
