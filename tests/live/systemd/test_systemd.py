@@ -317,11 +317,12 @@ def test_systemd_run_tells_an_oom_kill_and_starts_again(live: Live, tmp_path: Pa
     assert live.driver.below(live.root) == []
 
 
-def running(live: Live, process: subprocess.Popen[str]) -> set[int]:
-    """The processes of the container when a run says that it has it."""
+def running(live: Live, process: subprocess.Popen[str], of: int = 1) -> set[int]:
+    """The processes of the container, one ``of`` the pod's, when a run says that it has it."""
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
-    assert any("1 of 1 containers running" in line for line in lines), process.communicate()
+    wanted = f"1 of {of} containers running"
+    assert any(wanted in line for line in lines), process.communicate()
     found: set[int] = set()
 
     def runs() -> bool:

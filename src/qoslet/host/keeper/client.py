@@ -126,6 +126,7 @@ class KeeperRuntime:
                 rate=bounds.rate,
                 backoff=backoff or Backoff(),
                 oom_ends_scopes=oom_ends_scopes,
+                agent=os.getpid(),
             )
         )
 

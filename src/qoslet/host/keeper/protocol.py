@@ -37,7 +37,8 @@ class KeeperSettings(Struct, frozen=True):
     """What a keeper is started with. ``folder`` is the state folder of ``root``, ``logs`` that of
     the logs; ``mounts`` as ``layout.layout_of`` takes them; ``size``, ``files`` and ``rate`` as
     ``LogLimits``. ``linger`` is how many seconds it waits for a first client. ``oom_ends_scopes``:
-    systemd made the containers' cgroups, and its scopes have an ``OOMPolicy``."""
+    systemd made the containers' cgroups, and its scopes have an ``OOMPolicy``. ``agent`` is the process that
+    starts it and keeps the scopes; 0: none."""
 
     root: str
     folder: str
@@ -50,6 +51,7 @@ class KeeperSettings(Struct, frozen=True):
     backoff: Backoff
     linger: float = 10.0
     oom_ends_scopes: bool = False
+    agent: int = 0
 
 
 class Request(Struct, frozen=True, tag_field="do", omit_defaults=True):

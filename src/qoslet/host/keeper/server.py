@@ -288,6 +288,9 @@ def serve(
     runtime = ProcessRuntime(
         groups, logs, records, backoff=setting.backoff, adopts=True, bundled=bundled
     )
+    if isinstance(groups, KernelContainerCgroups):
+        # its holders are no containers before it is connected, too
+        groups.makers = lambda: {setting.agent}
     runtime.take_up()
     files = KeeperFiles(
         setting.folder, LOCK, LISTENER, runtime.save_absent, runtime.note, check_seconds
