@@ -116,6 +116,8 @@ def test_every_bad_file_of_a_directory_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("a: [")
     (tmp_path / "g.yaml").write_text(POD.encode("utf-16").decode("latin-1"), encoding="latin-1")
     (tmp_path / "h.yaml").write_text(POD)
+    # /proc/kmsg is as this one, and never ends
+    (tmp_path / "i.yaml").symlink_to("/proc/uptime")
     found = [(Path(fault.where.split(":")[0]).name, fault.message) for fault in faults(tmp_path)]
     assert found == [
         ("a.yaml", "is a dangling link"),
@@ -125,6 +127,7 @@ def test_every_bad_file_of_a_directory_is_one_line(tmp_path: Path) -> None:
         ("e.json", "broken JSON: ends in the middle of a value"),
         ("f.yaml", "broken YAML: did not find expected node content"),
         ("g.yaml", "is UTF-16"),
+        ("i.yaml", "is the kernel's, whose size nobody knows"),
     ]
 
 

@@ -148,6 +148,7 @@ def test_faults_are_told_in_place_of_the_file(opened: Opening, folder: Path) -> 
     with open(folder / "d.yaml", "wb") as file:
         file.truncate(FOLLOWED.size + 1)
     (folder / "e.yaml").write_bytes(b"a\0b")
+    os.symlink("/proc/uptime", folder / "f.yaml")
     found = told(opened(folder))
     assert found.pop("a.yaml").startswith("fault: broken YAML")
     assert found == {
@@ -155,6 +156,7 @@ def test_faults_are_told_in_place_of_the_file(opened: Opening, folder: Path) -> 
         "c.yaml": "fault: is a dangling link",
         "d.yaml": "fault: is 3.0 MiB, at most 3 are read",
         "e.yaml": "fault: is binary: byte 1 is NUL",
+        "f.yaml": "fault: is the kernel's, whose size nobody knows",
     }
 
 

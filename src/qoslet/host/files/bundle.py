@@ -31,7 +31,7 @@ def read_bundle(path: str) -> Bundle:
 def _content(path: str) -> bytes:
     """The bytes of a regular file, one more than are allowed at most."""
     with owned(open_file(path, False)) as descriptor:
-        check_file(path, os.fstat(descriptor).st_mode, "give a file, or - for standard input")
+        check_file(path, descriptor, "give a file, or - for standard input")
         with open(descriptor, "rb", closefd=False) as file:
             return file.read(PACKED_MOST + 1)
 

@@ -233,7 +233,7 @@ def _read(path: str, stream: bool, strict: bool) -> Text:
             os.set_blocking(fd, True)
             with open(fd, "rb", buffering=0, closefd=False) as pipe:
                 return _spooled(pipe)
-        check_file(path, mode)
+        check_file(path, fd)
         return _content(fd, os.fstat(fd).st_size)
     finally:
         os.close(fd)
@@ -250,11 +250,16 @@ def open_file(path: str, strict: bool) -> int:
     return open_trusted(path, flags)
 
 
-def check_file(path: str, mode: int, hint: str = _INPUTS) -> None:
-    """Raise BadInput for what is no regular file."""
+def check_file(path: str, fd: int, hint: str = _INPUTS) -> None:
+    """Raise BadInput for what is no regular file, or one of the kernel's that may never end: reading /proc/kmsg
+    waits, and takes its lines from others."""
+    facts = os.fstat(fd)
     for test, called in _KINDS:
-        if test(mode):
+        if test(facts.st_mode):
             raise BadInput(f"is {called}", where=shown_path(path), hint=hint)
+    if not facts.st_size and not os.fstatvfs(fd).f_blocks:
+        message = "is the kernel's, whose size nobody knows"
+        raise BadInput(message, where=shown_path(path), hint=hint)
 
 
 def _content(fd: int, size: int) -> Text:

@@ -161,7 +161,7 @@ def read_segments(path: str) -> list[tuple[str, bytes]]:
 def _content(path: str) -> bytes:
     try:
         with owned(open_file(path, False)) as descriptor:
-            check_file(path, os.fstat(descriptor).st_mode, "give a file")
+            check_file(path, descriptor, "give a file")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(MAX_READ + 1)
     except (OSError, ValueError) as error:

@@ -53,7 +53,7 @@ def content(path: str, strict: bool, made: bool) -> tuple[Stamp, tuple[Document 
                 hint = "put the file back; to end its pods, remove the directory"
                 raise BadInput("is an empty directory", where=shown(path), hint=hint)
             raise IsADirectoryError
-        check_file(path, facts.st_mode)
+        check_file(path, fd)
         leased = _lease(fd)
         if made and not leased and facts.st_nlink == 1 and not os.path.islink(path):
             raise BlockingIOError

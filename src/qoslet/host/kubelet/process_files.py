@@ -86,7 +86,7 @@ class ProcessFiles:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         file = os.fdopen(opened, "rb")
         try:
-            check_file(path, os.fstat(opened).st_mode)
+            check_file(path, opened)
         except Exception as error:
             file.close()
             raise OSError(EINVAL, "is not a file", path) from error
