@@ -55,6 +55,9 @@ def test_version_and_help() -> None:
         (("--verbose",), "qoslet: unknown option --verbose"),
         (("plan",), "qoslet: -f: no pods given"),
         (("plan", "--nod", "x"), "did you mean --node?"),
+        (("plan", "pods.yaml", "-n", "x", "more.yaml", "--nod", "x"), "arguments: --nod x (did"),
+        (("lint", "--bundle", "x"), "unrecognized arguments: --bundle (qoslet lint -h lists"),
+        (("explain", "web", "-n", "x", "memory.high", "y"), "unrecognized arguments: y (qoslet"),
         (("top", "--at", "99:99"), "qoslet: --at: '99:99' is not a time"),
         (("run", "x", "--root", "/q"), "did you mean --cgroup-root?"),
         (("plan", "x", "-o", "xml"), "invalid choice: 'xml'"),
@@ -79,6 +82,27 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "db/postgres", "-n", "shop", "memory.max", "-f", "pods.yaml"),
+        ("explain", "-n", "shop", "db/postgres", "--ascii", "memory.max", "-f", "pods.yaml"),
+        ("plan", "pods.yaml", "-o", "files", "-"),
+        ("plan", "-o", "files", "-f", "pods.yaml", "--", "-"),
+        ("plan", "-o", "files", "pods.yaml", "--ascii", "--", "-"),
+    ],
+)
+def test_arguments_stand_on_both_sides_of_an_option(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    node = write(tmp_path)[2:]
+    more = PODS[: PODS.index("---")].replace("db", "more").replace("00001}", "00009}")
+    done = run(arguments[0], *node, *arguments[1:], folder=tmp_path, stdin=more)
+    assert done.returncode == 0, done.stderr
+    assert "1073741824" in done.stdout
+    assert arguments[0] == "explain" or done.stdout.count("memory.max=1073741824") == 4
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:

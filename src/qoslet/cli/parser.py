@@ -59,6 +59,16 @@ class Parser(argparse.ArgumentParser):
         self.backwards: tuple[str, ...] = ()
         self.add_argument("-h", "--help", action="help", help="Show this help")
 
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """As argparse does; arguments may stand on both sides of an option, as kubectl's may."""
+        found, rest = self.parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
+        if not rest:
+            return found
+        options = [at for at, word in enumerate(rest) if word.startswith("-") and word != "-"]
+        if options and rest[options[0]] != "--":
+            self.error(f"unrecognized arguments: {' '.join(rest[options[0] :])}")
+        return super().parse_intermixed_args(args, namespace)
+
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         """As argparse does; ``--all`` beside ``-h`` unfolds the help."""
         self.shows_all = self.shows_all or "--all" in (args or ())
@@ -153,8 +163,10 @@ class Parser(argparse.ArgumentParser):
         ends = [one for one in known if one.endswith(name[1:])]
         if len(ends) == 1 and name not in known:
             return ends[0]
-        found = None if name in known else get_close_matches(name, known, 1, 0.7)
-        return found[0] if found else None
+        if name in known:
+            return None
+        found = get_close_matches(name[2:], [one[2:] for one in known], 1, 0.7)
+        return f"--{found[0]}" if found else None
 
 
 def add_output_argument(
