@@ -144,6 +144,22 @@ def test_standard_input(tmp_path: Path) -> None:
     assert "/cpu.weight=39" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("top", "--bundle", "tests/data/bundles/processes-v1.tar.gz"),
+        ("release", "--cgroup-root", "/qoslet-that-is-not-there"),
+        ("release", "--cgroup-root", "/qoslet-that-is-not-there", "--dry-run"),
+        ("explain", "nosuch", "--bundle", "tests/data/bundles/kubelet-numa-v2.tar.gz"),
+    ],
+)
+def test_a_terminal_without_unicode_gets_no_escapes(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, PYTHONIOENCODING="ascii")
+    said = done.stdout + done.stderr
+    assert "\\" not in said
+    assert ", " in said
+
+
 def test_an_empty_list_is_an_empty_plan(tmp_path: Path) -> None:
     write(tmp_path)
     empty = '{"apiVersion": "v1", "kind": "List", "items": []}'

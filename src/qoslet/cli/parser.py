@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from qoslet.errors import BadInput
 from qoslet.render.terminal import Terminal, terminal
-from qoslet.render.text.streams import emit
+from qoslet.render.text.streams import emit, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -370,7 +370,8 @@ def screen(args: argparse.Namespace) -> Terminal:
 def emit_lines(lines: Sequence[str], shown: Terminal) -> None:
     """Write text lines; characters that the terminal's encoding lacks are escaped."""
     encoding = "utf-8" if shown.unicode else getattr(sys.stdout, "encoding", None) or "ascii"
-    emit("".join(f"{line}\n" for line in lines).encode(encoding, "backslashreplace"))
+    text = spelled("".join(f"{line}\n" for line in lines), "utf-8" if shown.unicode else "ascii")
+    emit(text.encode(encoding, "backslashreplace"))
 
 
 def jobs_of(text: str) -> int:

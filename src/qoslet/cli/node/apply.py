@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from qoslet.cli.parser import (
     add_output_argument,
     add_schema_argument,
     add_shrink_argument,
+    emit_lines,
 )
 from qoslet.core.cgroup.names import DEFAULT_ROOT
 from qoslet.errors import EXIT_NO, EXIT_OK, BadInput
@@ -133,6 +136,6 @@ def describe(tree: OwnedTree, driver: str, dry_run: bool) -> dict[str, object]:
 
 def show(lines: list[str]) -> None:
     """Text for people; nothing in it may steer a terminal."""
-    from qoslet.render.terminal import printable
+    from qoslet.render.terminal import printable, terminal
 
-    emit("".join(f"{printable(line)}\n" for line in lines).encode())
+    emit_lines([printable(line) for line in lines], terminal(sys.stdout, os.environ))

@@ -38,11 +38,18 @@ def _cannot(message: str, *, where: str = "", hint: str = "") -> CannotDo:
     return CannotDo(message, where=where, hint=hint)
 
 
+def spelled(text: str, encoding: str | None) -> str:
+    """``text`` for this encoding: in one without them, the marks of sentences are ASCII."""
+    if (encoding or "utf-8").lower().startswith("utf") or text.isascii():
+        return text
+    return text.replace(" · ", ", ").replace("…", "...")
+
+
 def complain(text: str) -> None:
     """Write to standard error; there is nobody to tell where that fails."""
     try:
         if sys.stderr is not None:
-            sys.stderr.write(text)
+            sys.stderr.write(spelled(text, sys.stderr.encoding))
             sys.stderr.flush()
     except (OSError, ValueError):
         pass
