@@ -25,11 +25,12 @@ AMOUNTS = (
 )
 FILES_V2 = (
     *AMOUNTS,
+    # up to Linux 6.15 this brings memory.stat up to date
+    "cpu.stat",
     "memory.stat",
     "memory.events",
     "memory.events.local",
     "memory.pressure",
-    "cpu.stat",
     "cpu.max",
     "cpu.pressure",
 )

@@ -78,11 +78,12 @@ class MemoryFiles:
     def _unified(self, path: str, directory: int) -> MemorySample | None:
         """A group of v2; None where it has no memory controller, or does not tell what its memory is."""
         current = number(_read(directory, "memory.current"))
+        # up to Linux 6.15 this brings memory.stat up to date, which else lags by 64 changes a CPU, or 2 s
+        cpu = pairs(_read(directory, "cpu.stat"))
         stat = pairs(_read(directory, "memory.stat"))
         if current is None or not stat:
             return None
         populated = pairs(_read(directory, "cgroup.events")).get("populated")
-        cpu = pairs(_read(directory, "cpu.stat"))
         high = number(_read(directory, "memory.high"))
         near = high is not None and high < UNLIMITED and current >= high * STALL_TUNING.near_ratio
         return MemorySample(
