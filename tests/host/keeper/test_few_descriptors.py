@@ -1,4 +1,4 @@
-"""A start that fails for want of descriptors leaves none open."""
+"""What a keeper does that lacks descriptors, and what it starts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from qoslet.core.workload.security.context import DEFAULT_CAPABILITIES, Credenti
 from qoslet.host.containers.log_files import LogFile, LogLimits
 from qoslet.host.keeper import server
 from qoslet.host.keeper.container_process import ContainerProcess, fork
+from tests.host.keeper.sessions import Sessions
+from tests.host.keeper.test_process_runtime import Bench, ended, shell
 
 ME = Credentials(os.getuid(), os.getgid(), (), DEFAULT_CAPABILITIES, os.getuid() != 0)
 
@@ -58,6 +60,40 @@ def test_a_start_without_descriptors_closes_its_pipes_and_is_tried_again(
     assert caught.value.errno == errno.EMFILE
     assert _open() == before
     assert os.listdir(tmp_path) == ["0.log"]
+
+
+class _Exhausted(Sessions):
+    """Groups that cannot be looked at after their containers have ended; ``part`` fails for ``left`` looks."""
+
+    def __init__(self, part: str) -> None:
+        self.part, self.left = part, 0
+
+    def _look(self, part: str) -> None:
+        if part == self.part and self.left:
+            self.left -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    def strike(self, path: str) -> bool:
+        self._look("strike")
+        return super().strike(path)
+
+    def oom_kills(self, path: str) -> int | None:
+        self._look("oom_kills")
+        return super().oom_kills(path)
+
+
+@pytest.mark.parametrize("part", ["strike", "oom_kills"])
+def test_how_a_container_ended_is_kept_while_its_cgroup_cannot_be_read(
+    tmp_path: Path, part: str
+) -> None:
+    groups = _Exhausted(part)
+    pod = Bench(tmp_path, shell("app", "sleep 600 & exit 3"), groups=groups)
+    pod.start()
+    pod.until(lambda states: states["app"].pid is not None)
+    groups.left = 2
+    state = pod.until(ended)["app"]
+    assert (state.exit_code, state.reason, groups.left) == (3, "Error", 0)
+    assert not groups.members(pod.paths["app"])
 
 
 def test_what_a_real_time_agent_starts_is_not_real_time() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from qoslet.errors import CannotDo
 from qoslet.host.cgroupfs.observe import observer
 from qoslet.host.linux import descriptors
-from qoslet.host.linux.descriptors import LEAST, kept_at_most
+from qoslet.host.linux.descriptors import LEAST, kept_at_most, polled
 from qoslet.host.linux.openat import KEPT, MountedTree, open_retrying
 
 
@@ -117,6 +119,25 @@ def test_out_of_descriptors_a_cgroup_is_not_absent(monkeypatch: pytest.MonkeyPat
     ):
         with pytest.raises(OSError, match="Too many open files"):
             look_at()
+
+
+def test_more_are_waited_for_than_are_allowed_now() -> None:
+    """As after prlimit(1) on a process that runs: poll(2) says EINVAL."""
+    poller = select.poll()
+    reader, writer = os.pipe()
+    try:
+        for descriptor in (reader, writer):
+            poller.register(descriptor, select.POLLIN)
+        allow(1)
+        begun = time.monotonic()
+        assert polled(poller, 50) == []
+        assert time.monotonic() - begun >= 0.05
+        allow(256)
+        os.write(writer, b"x")
+        assert polled(poller, None) == [(reader, select.POLLIN)]
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 CHILD = """

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from qoslet.core.cgroup.names import is_below
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import SHORTAGES, CannotDo, QosletError
 from qoslet.host.cgroupfs.driver import Cgroupfs
 from qoslet.host.cgroupfs.kill import frozen_above, oom_kills, strike
 from qoslet.host.containers.records import parent_of
@@ -143,8 +143,8 @@ class KernelContainerCgroups(Cgroupfs):
 
 
 def end_group(groups: ContainerCgroups, path: str) -> str | None:
-    """Kill every member; None once the group is empty, else why it is not. A group that cannot
-    be looked at holds nobody."""
+    """Kill every member; None once the group is empty, else why it is not. A group that is not there holds
+    nobody; one that this process has no descriptor for may."""
     try:
         if groups.strike(path):
             return None
@@ -153,8 +153,8 @@ def end_group(groups: ContainerCgroups, path: str) -> str | None:
         return f"processes are left in {path}{thaw}"
     except (QosletError, ValueError) as error:
         return str(error)
-    except OSError:
-        return None
+    except OSError as error:
+        return error.strerror if error.errno in SHORTAGES else None
 
 
 def vacate(groups: ContainerCgroups, path: str) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.life import postponed, withdrawn
-from qoslet.core.workload.lifecycle import Action, finished
+from qoslet.core.workload.lifecycle import Action, finished, next_due
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
 from qoslet.errors import CannotDo, QosletError
@@ -49,6 +49,16 @@ class ProcessPod(KeptPod):
         if self.running:
             return False
         return self.ending is not None or finished(self.spec, self.lives)
+
+    def due_at(self, now: float, *, waits: bool) -> float | None:
+        """When something of it is due that no event tells; None for never. ``waits``: not before this machine
+        may have what it lacks."""
+        if waits:
+            return now + ABSENT_SECONDS
+        due = next_due(self.spec, self.lives, now, self.ending)
+        times = [] if due is None else [now + due]
+        times += [one.due for one in self.running.values() if one.due is not None]
+        return min(times, default=None)
 
     def postpone(self, name: str, error: Exception, reason: str, now: float) -> None:
         """A container is started later, for no fault of its own."""

@@ -16,10 +16,10 @@ from qoslet.core.notes import Notes
 from qoslet.core.workload.container_state import ContainerState
 from qoslet.core.workload.hooks import taken_over
 from qoslet.core.workload.life import Backoff, began, begun, ended, failed_to_start, lost, restarted
-from qoslet.core.workload.lifecycle import Ending, actions, next_due
+from qoslet.core.workload.lifecycle import Ending, actions
 from qoslet.core.workload.pod_status import RuntimePod
 from qoslet.core.workload.process_spec import PodSpec, ProcessSpec
-from qoslet.errors import CannotDo, QosletError
+from qoslet.errors import SHORTAGES, CannotDo, QosletError
 from qoslet.host.containers.log_files import ContainerLogs
 from qoslet.host.containers.records import ProcessRecords
 from qoslet.host.containers.spawn import StartFailed, adopt_orphans
@@ -37,9 +37,8 @@ from qoslet.host.keeper.pod import (
     why_not_ended,
 )
 from qoslet.host.keeper.probing import KeeperProbes
+from qoslet.host.linux.openat import give_up_kept
 from qoslet.host.oci.containers import OciContainers
-
-"""Lines that are kept for who asks; the oldest go first."""
 
 
 class ProcessRuntime:
@@ -84,7 +83,7 @@ class ProcessRuntime:
 
     @property
     def kept(self) -> int:
-        """How many pods are kept."""
+        """How many pods there are."""
         return len(self._pods)
 
     def noted(self, heard: int) -> list[str]:
@@ -140,10 +139,7 @@ class ProcessRuntime:
     def poll(self) -> tuple[ContainerState, ...]:
         """Take note of ends and output, do what is due, save what changed; all containers' states."""
         for uid, name, what in self._watch.ready():
-            pod = self._pods[uid]
-            if what == "ended":
-                self._reap(pod, name)
-            self._tick(pod)
+            self._tick(self._pods[uid], name if what == "ended" else "")
         now = self._clock()
         while self._timers and self._timers[0][0] <= now:
             when, uid = heapq.heappop(self._timers)
@@ -272,7 +268,27 @@ class ProcessRuntime:
         self._unsaved.update(dict.fromkeys(gone))
         return len(gone)
 
-    def _tick(self, pod: ProcessPod) -> None:
+    def _tick(self, pod: ProcessPod, ended: str = "") -> None:
+        """Go on with a pod, of which a main process has ``ended``. What this machine is short of is waited
+        for: how a container ended is known to nobody else."""
+        waits = False
+        try:
+            if ended:
+                self._reap(pod, ended)
+            self._go_on(pod)
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            give_up_kept()
+            self.note(f"{pod.spec.key}: waits: {error.strerror}")
+            waits = True
+        self._touch(pod)
+        wake = pod.due_at(self._clock(), waits=waits)
+        if wake is not None and wake != pod.wake:
+            heapq.heappush(self._timers, (wake, pod.spec.uid))
+        pod.wake = wake
+
+    def _go_on(self, pod: ProcessPod) -> None:
         """Carry on what is under way, then do what is due until nothing is, further starts, too."""
         for name, one in list(pod.running.items()):
             self._carry_on(pod, name, one)
@@ -294,19 +310,6 @@ class ProcessRuntime:
             if not due:
                 break
         self._probes.look(pod)
-        self._touch(pod)
-        self._arm(pod)
-
-    def _arm(self, pod: ProcessPod) -> None:
-        """Set when the pod is looked at again without any event."""
-        now = self._clock()
-        due = next_due(pod.spec, pod.lives, now, pod.ending)
-        times = [] if due is None else [now + due]
-        times += [one.due for one in pod.running.values() if one.due is not None]
-        wake = min(times, default=None)
-        if wake is not None and wake != pod.wake:
-            heapq.heappush(self._timers, (wake, pod.spec.uid))
-        pod.wake = wake
 
     def _start(self, pod: ProcessPod, launch: ProcessSpec) -> None:
         """One start begun, or its failure, recorded."""

@@ -47,6 +47,7 @@ from qoslet.host.keeper.protocol import (
     Welcome,
     requests,
 )
+from qoslet.host.linux.descriptors import polled
 from qoslet.host.linux.mlock import lock_memory
 from qoslet.host.linux.mountinfo import mounts, systemds_own
 from qoslet.host.linux.peer import peer_of
@@ -114,7 +115,7 @@ class Keeper:
             waits = [0.0]
         # poll(2) counts whole milliseconds: one more, so that what is due is due.
         timeout = None if not waits else int(min(waits) * 1000) + (min(waits) > 0)
-        for descriptor, event in self._poll.poll(timeout):
+        for descriptor, event in polled(self._poll, timeout):
             client = self._clients.get(descriptor)
             if descriptor == self._listener.fileno():
                 self._accept()

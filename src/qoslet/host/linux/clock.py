@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from qoslet.host.linux.descriptors import polled
+
 
 @contextmanager
 def overdue(seconds: float, call: Callable[[], None]) -> Iterator[None]:
@@ -156,9 +158,6 @@ class WakingClock:
             poller.register(descriptor, select.POLLIN)
         if self.longest is not None:
             seconds = min(seconds, self.longest)
-        try:
-            poller.poll(max(0, round(seconds * 1000)))
-        except InterruptedError:
-            pass
+        polled(poller, max(0, round(seconds * 1000)))
         self._signals.drain()
         return self._signals.requested() == 0

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EMFILE, ENFILE
+from errno import EINVAL, EMFILE, ENFILE
 
 from qoslet.errors import CannotDo
 
@@ -22,6 +23,7 @@ LEAST = 48
 v1 hierarchy."""
 
 _FEW = 256
+_PAUSE = 1.0
 _usual: tuple[int, int] | None = None
 
 
@@ -58,13 +60,25 @@ def usual_limit() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, raised)
 
 
+def polled(poller: select.poll, milliseconds: float | None) -> list[tuple[int, int]]:
+    """What the poller finds within that time. Nothing, at most a second later, while this process may have fewer
+    descriptors than the poller waits for: somebody has lowered its limit, and may raise it again."""
+    try:
+        return poller.poll(milliseconds)
+    except OSError as error:
+        if error.errno != EINVAL:
+            raise
+    time.sleep(_PAUSE if milliseconds is None else min(_PAUSE, max(0.0, milliseconds / 1000)))
+    return []
+
+
 def ready(*descriptors: int, seconds: float = 0.0, event: int = select.POLLIN) -> list[int]:
     """Those of ``descriptors`` for which there is ``event`` within ``seconds``, or an error or a hang-up;
     whatever their numbers, where select(2) knows none beyond 1023."""
     poller = select.poll()
     for descriptor in descriptors:
         poller.register(descriptor, event)
-    return [number for number, _ in poller.poll(round(seconds * 1000))]
+    return [number for number, _ in polled(poller, round(seconds * 1000))]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from qoslet.errors import SHORTAGES, CannotDo
-from qoslet.host.linux.descriptors import owned
+from qoslet.host.linux.descriptors import owned, polled
 from qoslet.host.linux.peer import peer_of
 from qoslet.host.linux.processes.limit import start_thread
 from qoslet.host.questions.http_client import REQUEST_SECONDS
@@ -151,7 +151,7 @@ class RequestServer:
     def _serve(self) -> None:
         """Take peers and what they send; the pipe ends it, so that waiting costs no wake-ups."""
         while True:
-            ready = {descriptor for descriptor, _ in self._poller.poll(self._wait())}
+            ready = {descriptor for descriptor, _ in polled(self._poller, self._wait())}
             if self._reader in ready:
                 break
             for descriptor in ready & self._asking.keys():
