@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from pathlib import Path
 
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.requests import OLD_ROOT
@@ -29,6 +31,25 @@ def test_a_pod_that_another_root_runs_waits_for_its_end(hand: Hand) -> None:
     assert set(hand.server.boxes) == {"theirs"}
     del hand.server.boxes["theirs"]
     hand.running("app")
+    hand.ends()
+
+
+def test_a_pod_that_the_runtime_has_without_a_record_gets_what_is_wanted_now(
+    hand: Hand, tmp_path: Path
+) -> None:
+    """As after a reboot, where a resize comes before the runtime has told what it has."""
+    server = hand.server
+    hand.runtime.start(spec_of(blocks={"app": {"memory_limit_in_bytes": 9}}), {})
+    hand.running("app")
+    hand.runtime.close()
+    shutil.rmtree(hand.setting.folder)
+    again = hand.runtime = Hand(server, tmp_path).runtime
+    again.start(spec_of(blocks={"app": {"memory_limit_in_bytes": 10}}), {})
+    hand.until(lambda: any("adopting it" in line for line in again.notes))
+    id = server.id("app")
+    hand.until(lambda: server.resources[id][-1].memory_limit_in_bytes == 10)
+    hand.until(lambda: hand.state("app").not_updated == "")
+    assert [one.id for one in server.containers.values()] == [id]
     hand.ends()
 
 

@@ -173,8 +173,8 @@ class CriEngine:
         self._tasks[uid] = self._loop.create_task(run.run())
 
     def start(self, pod: CriPod) -> None:
-        """Begin a pod; not before the runtime was asked whether it has it already. Where it has it
-        with other containers, these are ended: the loop begins anew what ended unasked."""
+        """Begin a pod; not before the runtime was asked whether it has it already. One that it has gets these
+        values. Where it has it with other containers, these are ended: the loop begins anew what ended unasked."""
         uid = pod.spec.uid
         if not self.has_seen:
             self._waiting[uid] = pod
@@ -186,6 +186,8 @@ class CriEngine:
                     f"Pod {pod.spec.key}: the runtime has it with other containers; stopping them"
                 )
                 run.stop(pod.spec.grace)
+            else:
+                run.update(pod.spec)
         else:
             self._carry(PodRun(self, pod))
 
