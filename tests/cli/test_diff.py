@@ -92,6 +92,16 @@ def test_an_option_is_replaced_and_an_empty_one_unset(tmp_path: Path) -> None:
     assert made(tmp_path, "--memory-qos", "off", "--to", "memory-qos=")["changes"]
 
 
+def test_the_heading_says_what_is_in_force(tmp_path: Path) -> None:
+    write(tmp_path)
+    pods = ("diff", "-f", "pods.yaml", "--node", "node.yaml", "--node", "kubelet.yaml")
+    done = run(*pods, "--to", "node=kubelet.yaml", folder=tmp_path)
+    assert "name: n1 → this node\n" in done.stdout
+    assert "replaces every --node" in done.stderr
+    off = ("--feature-gates", "MemoryQoS=false", "--rehearse", "1.35-to-1.36")
+    assert "memoryQos" not in run(*pods, *off, folder=tmp_path).stdout
+
+
 def test_other_files_are_compared_by_names_of_pods(tmp_path: Path) -> None:
     text = PODS.replace("memory: 256Mi", "memory: 128Mi").replace("0a1b2c3d-", "ffffffff-")
     (tmp_path / "after.yaml").write_text(text)

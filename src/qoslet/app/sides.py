@@ -13,6 +13,7 @@ from qoslet.app.inputs import Inputs, note_origins, read
 from qoslet.core.diff.rehearsals import rehearsal
 from qoslet.core.node.flags import FLAG_ROWS
 from qoslet.errors import BadInput
+from qoslet.render.text.streams import note
 
 if TYPE_CHECKING:
     from qoslet.core.resources.cgroup_tree import Plan
@@ -40,6 +41,10 @@ def two_plans(args: argparse.Namespace, parser: argparse.ArgumentParser) -> tupl
     # what a pod is does not depend on the node, but for which node's pods are read
     same = not (after.keys() & {*POD_OPTIONS, "node-name", "node"})
     other = _read(stdin, second, one if same else None)
+    if "node" in after and one.node.name and not other.node.name:
+        note(
+            "--to node replaces every --node, so the other side names no node (repeat --to node=FILE)"
+        )
     if not args.live:
         note_origins(one.node)
     if (one.node.probed, one.node.assumed) != (other.node.probed, other.node.assumed):

@@ -16,7 +16,7 @@ from qoslet.render.terminal import Terminal, display_width, pad, printable, wrap
 if TYPE_CHECKING:
     from qoslet.core.api.pod import Pod
     from qoslet.core.diff.diff import Change, Diff, Direction, Share
-    from qoslet.core.resources.cgroup_tree import Cgroup
+    from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 ROWS = 20
 """Lines of a section that are shown without ``-v``."""
@@ -59,11 +59,18 @@ def _heading(diff: Diff, terminal: Terminal) -> Iterator[str]:
         yield f"{plural(count, 'change')}: {diff.worse} worse, {diff.better} better"
     else:
         yield "no difference"
-    before, after = node_block(diff.before), node_block(diff.after)
+    before, after = _facts(diff.before), _facts(diff.after)
     for key in ("name", "kubernetes", "runtime", "hierarchy", "driver", "memoryQos"):
         if before[key] != after[key]:
             text = f"  {key}: {before[key]} {terminal.mark('→', '->')} {after[key]}"
             yield terminal.paint(printable(text), "dim")
+
+
+def _facts(plan: Plan) -> dict[str, object]:
+    """What the heading compares, as the plan of either side begins."""
+    block = node_block(plan)
+    in_force = block["memoryQos"] if block["memoryQosInForce"] else "off"
+    return {**block, "name": block["name"] or "this node", "memoryQos": in_force}
 
 
 def _titles(diff: Diff) -> dict[str, str]:
