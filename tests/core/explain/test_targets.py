@@ -146,6 +146,14 @@ def test_what_is_not_there(target: str, words: str) -> None:
     assert words in str(found.value)
 
 
+def test_what_another_namespace_has_is_no_suggestion() -> None:
+    made = planned(pod("web"), pod("job", metadata={"namespace": "shop"}))
+    with pytest.raises(BadInput, match=r"'web' in namespace nope \(namespaces: default, shop\)"):
+        select(made, "web", "nope")
+    with pytest.raises(BadInput, match=r"'web' in namespace shop \(there are job, shop/job"):
+        select(made, "web", "shop")
+
+
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
 def test_a_cgroup_that_no_status_names_leads_to_the_sandbox(driver: str) -> None:
     made = planned(

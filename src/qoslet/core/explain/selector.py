@@ -42,7 +42,9 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
             where="POD",
             hint=hint or "use the full name",
         )
-    raise BadInput(f"no pod or container named {target!r}", where="POD", hint=_near(plan, target))
+    place = f" in namespace {namespace}" if namespace else ""
+    message = f"no pod or container named {target!r}{place}"
+    raise BadInput(message, where="POD", hint=_near(plan, target, namespace))
 
 
 def _by_type(plan: Plan, text: str, namespace: str | None) -> dict[str, list[Cgroup]]:
@@ -66,7 +68,7 @@ def _by_type(plan: Plan, text: str, namespace: str | None) -> dict[str, list[Cgr
         message = f"no pod of {target.kind} {target.name!r}" if target.kind != "pod" else ""
         name = "/".join(filter(None, (target.name, target.container)))
         message = message or f"no pod or container named {name!r}"
-        raise BadInput(message, where="POD", hint=_near(plan, name))
+        raise BadInput(message, where="POD", hint=_near(plan, name, namespace))
     return found
 
 
@@ -99,13 +101,16 @@ def _sandbox_hint(plan: Plan, path: str) -> str:
     return ""
 
 
-def _near(plan: Plan, target: str) -> str:
+def _near(plan: Plan, target: str, namespace: str | None) -> str:
     for cgroup in plan.cgroups:
         if cgroup.name.endswith(f"/{target}"):
             return f"did you mean the cgroup {cgroup.name}?"
     names: dict[str, None] = {}
+    spaces = {cgroup.pod.namespace for cgroup in plan.cgroups if cgroup.pod is not None}
+    if namespace and namespace not in spaces:
+        return f"namespaces: {', '.join(_some(sorted(spaces)))}" if spaces else "the plan is empty"
     for cgroup in plan.cgroups:
-        if cgroup.pod is not None:
+        if cgroup.pod is not None and namespace in (None, cgroup.pod.namespace):
             names[cgroup.pod.name] = None
             names[cgroup.pod.key] = None
             if cgroup.container is not None:
