@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from qoslet.core.api.manifest import Loaded, Options
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.manifests import load, load_text
-from tests.paths import SAMPLES
+from tests.paths import REPO, SAMPLES
 
 OPTIONS = Options()
 
@@ -148,6 +148,13 @@ def test_files_in_another_form_are_named(tmp_path: Path, data: bytes, message: s
     (fault,) = faults(tmp_path / "pods.yaml")
     assert fault.message == message
     assert ("| qoslet plan" in fault.hint) is ("compressed" in message)
+
+
+def test_a_bundle_is_told_from_compressed_manifests() -> None:
+    path = REPO / "tests" / "data" / "bundles" / "processes-v1.tar.gz"
+    (fault,) = faults(path)
+    assert fault.message == "is a gzipped tar, no manifest"
+    assert "--bundle" in fault.hint
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,17 @@ _COMPRESSED = (
 """How compressed files begin, and the program that unpacks them."""
 
 
+def _is_tar(view: memoryview) -> bool:
+    """Whether gzipped bytes hold an archive, such as a bundle."""
+    import zlib
+
+    try:
+        head = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(view[:_CHUNK], 512)
+    except zlib.error:
+        return False
+    return head[257:262] == b"ustar"
+
+
 def encoding_fault(view: memoryview, file: str) -> BadInput | None:
     """What makes the bytes at ``view`` no UTF-8 text, looked for in pieces; None where they are."""
     first = bytes(view[:4])
@@ -25,6 +36,9 @@ def encoding_fault(view: memoryview, file: str) -> BadInput | None:
         return BadInput("is UTF-16", where=file, hint="save it as UTF-8")
     for mark, program in _COMPRESSED:
         if first.startswith(mark):
+            if program == "gzip" and _is_tar(view):
+                hint = "name a file of qoslet bundle with --bundle, as plan, explain, diff, audit and top have it"
+                return BadInput("is a gzipped tar, no manifest", where=file, hint=hint)
             hint = f"unpack it, such as with {program} -dc {shown(file)} | qoslet plan -f -"
             return BadInput(f"is compressed with {program}", where=file, hint=hint)
     decoder = None
