@@ -14,7 +14,7 @@ from qoslet.core.audit.finding import AuditReport, Finding
 from qoslet.render.documents import audit as documents
 from qoslet.render.documents import encode
 from tests.cli.bundle.test_bundle_audit import PROCESSES, changed, rows_of, text_of
-from tests.cli.fixtures import run
+from tests.cli.fixtures import run, write
 
 HOSTILE = 'x<b>&"\x1b[31m\u202e]]>'
 
@@ -79,3 +79,11 @@ def test_a_name_that_is_not_text_breaks_no_document() -> None:
     encode(documents.sarif_document(report))
     suites = ElementTree.fromstring(documents.junit_document(report))
     assert len(suites[0].findall(".//failure")) == 1
+
+
+def test_documents_of_another_hierarchy_say_what_to_give(tmp_path: Path) -> None:
+    here = "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1"
+    there = "v1" if here == "v2" else "v2"
+    done = run("audit", *write(tmp_path), "--hierarchy", there, folder=tmp_path)
+    assert done.returncode == 3
+    assert f"documents of this machine, or --hierarchy {here})" in done.stderr

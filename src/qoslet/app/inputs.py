@@ -160,7 +160,7 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
     if getattr(args, "runtime", None) == "process":
         hint = "give -f the manifests that qoslet run was given"
     elif hasattr(args, "live"):
-        hint += "; --live takes those of the kubelet that runs here"
+        hint += "; --live takes those of the kubelet or agent that runs here"
     return BadInput("no pods given", where="-f", hint=hint)
 
 

@@ -93,7 +93,7 @@ def agent_root(given: str | None) -> str:
         return root
     from qoslet.render.text.streams import note
 
-    note(f"--cgroup-root {roots[0]}")
+    note(f"agent of {roots[0]} (--cgroup-root)")
     return roots[0]
 
 

@@ -179,7 +179,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
     code, out, err = ps("nobody")
     assert (code, out) == (3, "")
     assert "pod nobody does not exist" in err
-    assert ps("-n", "empty")[1].startswith("no pods")
+    assert ps("-n", "empty")[1] == "no pods: the agent has none in namespace empty\n"
     assert ps("--schema") == (0, schema.text("podstates"), "")
     assert ps("--schema", "-o", "stats") == (0, schema.text("podstats"), "")
 

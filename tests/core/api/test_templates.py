@@ -181,6 +181,7 @@ def test_an_empty_list_is_an_empty_input(kind: str, items: Any) -> None:
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": []}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "status": 4},
         {"apiVersion": "v1", "kind": "ServiceList", "items": []},
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "s"}},
         {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "s"}},
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
         {"apiVersion": "qoslet/v1", "kind": "Node", "metadata": {"name": "n1"}},
@@ -195,6 +196,7 @@ def test_other_kubernetes_kinds_are_skipped_with_a_row(document: dict[str, Any])
     assert problem.severity == "info"
     assert problem.message == f"{document['kind']} skipped: it has no pods"
     assert ("--node" in problem.hint) == (document["kind"] in ("Node", "KubeletConfiguration"))
+    assert ("defaults" in problem.hint) == (document["kind"] == "LimitRange")
 
 
 def test_finished_pods_and_those_of_other_nodes_are_left_out() -> None:

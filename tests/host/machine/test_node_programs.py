@@ -121,7 +121,8 @@ def test_pods_that_an_agent_left_are_said(tmp_path: Path) -> None:
         "no agent has those of --cgroup-root /deep/left, /one/a-b",
     )
     assert where_else(0, str(state)) == (
-        "pods without an agent have --cgroup-root /deep/left or /kept or /one/a-b"
+        "pods of an agent that ended have --cgroup-root /deep/left or /kept or /one/a-b: "
+        "qoslet run --keep goes on with them, qoslet release ends them"
     ), "the other agent has ended now"
 
 

@@ -110,7 +110,11 @@ def add_policy_arguments(parser: argparse._ArgumentGroup) -> None:
 def add_service_arguments(parser: argparse._ArgumentGroup) -> None:
     """The options of a process that runs on."""
     parser.add_argument(
-        "--for", dest="seconds", type=duration, metavar="SECONDS", help="Stop after this time"
+        "--for",
+        dest="seconds",
+        type=duration,
+        metavar="DURATION",
+        help="Stop after this time, such as 90s, 10m or 1h30m",
     )
     parser.add_argument(
         "--log-format",

@@ -79,10 +79,14 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_OK
     import time
 
+    from qoslet.render.terminal import printable
     from qoslet.render.text.pods import stale_line, table
 
     if not items:
-        emit_lines([f"no pods: {document.get('summary') or 'the agent has none'}"], screen(args))
+        why = document.get("summary") or "the agent has none"
+        if args.namespace and document.get("items"):
+            why = f"the agent has none in namespace {args.namespace}"
+        emit_lines([f"no pods: {printable(why)}"], screen(args))
         return EXIT_OK
     spaces = args.namespace is None and {item.get("namespace") for item in items} != {"default"}
     memory = document.get("memory")

@@ -160,7 +160,11 @@ def _add_runtime(parser: argparse._ArgumentGroup) -> None:
 def _add_running(parser: argparse._ArgumentGroup) -> None:
     """The options about the run itself."""
     parser.add_argument(
-        "--for", dest="seconds", type=duration, metavar="SECONDS", help="Stop after this time"
+        "--for",
+        dest="seconds",
+        type=duration,
+        metavar="DURATION",
+        help="Stop after this time, such as 90s, 10m or 1h30m",
     )
     parser.add_argument(
         "--interval",

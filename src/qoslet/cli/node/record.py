@@ -43,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Time between two looks (default: 5s)",
     )
     parser.add_argument(
-        "--for", dest="seconds", type=duration, metavar="DURATION", help="Stop after this time"
+        "--for",
+        dest="seconds",
+        type=duration,
+        metavar="DURATION",
+        help="Stop after this time, such as 90s, 10m or 1h30m",
     )
     parser.add_argument(
         "--max-size",

@@ -100,7 +100,7 @@ def required_mounts(described: Hierarchy | None = None) -> tuple[Hierarchy, dict
     if described not in (None, here.hierarchy):
         raise CannotDo(
             f"the node is described with cgroup {described}, this machine has {here.hierarchy}",
-            hint="remove host.hierarchy or --hierarchy",
+            hint=f"give the documents of this machine, or --hierarchy {here.hierarchy}",
         )
     return here.hierarchy, here.points
 

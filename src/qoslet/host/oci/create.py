@@ -306,7 +306,7 @@ def _scored(place: ContainerFiles, launch: ProcessSpec, able: frozenset[int]) ->
     score, own = launch.oom_score_adj, (text("/proc/self/oom_score_adj") or "0").strip()
     if score is None or score >= int(own) or CAPABILITIES["SYS_RESOURCE"] in able:
         return launch
-    _write(place.notes, f"oom_score_adj {score} needs CAP_SYS_RESOURCE: {own}".encode())
+    _write(place.notes, f"oom_score_adj {score} needs CAP_SYS_RESOURCE: it gets {own}".encode())
     return replace(launch, oom_score_adj=int(own))
 
 

@@ -109,10 +109,13 @@ def engine_of(
         find_umoci()
     pairs = []
     for one in trees:
-        name, equals, path = one.partition("=")
-        if not name or not equals or not os.path.isdir(path):
-            hint = "such as --rootfs busybox:1.36=/srv/busybox"
+        name, _, path = one.partition("=")
+        hint = "such as --rootfs busybox:1.36=/srv/busybox"
+        if not name or not path:
             raise BadInput("is not NAME=DIRECTORY", where=f"--rootfs {one}", hint=hint)
+        if not os.path.isdir(path):
+            message = "is no directory" if os.path.exists(path) else "does not exist"
+            raise BadInput(f"{path} {message}", where=f"--rootfs {one}", hint=hint)
         pairs.append((name, os.path.realpath(path)))
     return OciRuntime(
         name=found.name,

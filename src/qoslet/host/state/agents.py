@@ -109,6 +109,7 @@ def where_else(user: int, state: str = STATE) -> str:
         said.append(f"running agents have --cgroup-root {' or '.join(map(given_root, roots))}")
     if roots := left_roots(own):
         said.append(
-            f"pods without an agent have --cgroup-root {' or '.join(map(given_root, roots))}"
+            f"pods of an agent that ended have --cgroup-root {' or '.join(map(given_root, roots))}: "
+            "qoslet run --keep goes on with them, qoslet release ends them"
         )
     return "; ".join(said)

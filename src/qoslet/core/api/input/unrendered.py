@@ -117,6 +117,8 @@ def skipped_row(file: str, where: str, api_version: str | None, kind: str) -> Pr
     hint, code = "", ProblemCode.OTHER
     if carrier(api_version, kind) == "node":
         hint, code = "use --node for a node", ProblemCode.NODE_AMONG_PODS
+    elif kind == "LimitRange":
+        hint = "the API server gives pods its defaults: kubectl get pods -o yaml has them"
     return Problem("info", where, f"{shown(kind)} skipped: it has no pods", hint, code)
 
 
