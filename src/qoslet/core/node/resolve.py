@@ -120,9 +120,11 @@ def _driver(
     facts: HostFacts,
     kubelet: Fields | None,
     flags: Mapping[str, tuple[Any, str]],
+    *,
+    is_partial: bool,
 ) -> DriverName:
-    """Flag, cgroupDriver, cgroupfs with a KubeletConfiguration, systemd if it is PID 1, or what is
-    assumed of a described machine."""
+    """Flag, cgroupDriver, cgroupfs with a whole KubeletConfiguration, systemd if it is PID 1,
+    or what is assumed of a described machine."""
     value, where = flags.get("cgroupDriver") or (kubelet or {}).get("cgroupDriver") or ("", "")
     if value != "":
         machine.origins["driver"] = where
@@ -133,7 +135,7 @@ def _driver(
         if machine.origins["driver"] == "probed":
             machine.probed.add("driver")
         return "systemd"
-    if kubelet is None and os == "linux" and machine.described:
+    if (kubelet is None or is_partial) and os == "linux" and machine.described:
         from qoslet.core.node.described import assumptions
 
         chosen, why = assumptions.driver(machine.clues(), facts.hierarchy)
@@ -302,7 +304,8 @@ def node_from(
     resources = host_facts.capacity(machine, os)
     swap = host_facts.swap_of(machine, os)
     facts = host_facts.host(machine, os, resources, _pins(found))
-    driver = _driver(machine, os, facts, sources.kubelet, given)
+    is_partial = sources.from_distribution and not sources.is_whole
+    driver = _driver(machine, os, facts, sources.kubelet, given, is_partial=is_partial)
     node = Node(
         name=_node_name(machine, flags),
         capacity=resources,
@@ -314,7 +317,7 @@ def node_from(
         os=os,
         isolation=_isolation(faults, flags),
         kubelet_given=sources.kubelet is not None,
-        is_partial=sources.from_distribution and not sources.is_whole,
+        is_partial=is_partial,
         probed=tuple(sorted(machine.probed)),
         assumed=tuple(sorted(machine.assumed, key=lambda one: one.field)),
         origins={**machine.origins, **found.origins},

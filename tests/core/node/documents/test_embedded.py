@@ -283,6 +283,29 @@ def test_what_the_distribution_may_set_is_no_error(
 
 
 @pytest.mark.parametrize(
+    ("image", "driver"),
+    [
+        ("Amazon Linux 2023", "systemd"),
+        ("Amazon Linux 2", "cgroupfs"),
+        ("Talos (v1.9)", "cgroupfs"),
+    ],
+)
+def test_a_part_of_a_configuration_does_not_decide_about_the_driver(
+    tmp_path: Path, image: str, driver: str
+) -> None:
+    status = {"capacity": {"cpu": "2", "memory": "4Gi"}, "nodeInfo": {"osImage": image}}
+    api = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "far"}, "status": status}
+    config = {**EKS, "spec": {"kubelet": {"config": CONFIG}}}
+    whole = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+    told = {**EKS, "spec": {"kubelet": {"config": {"cgroupDriver": "systemd"}}}}
+    assert (
+        read(tmp_path, OWN, api)[0].driver == read(tmp_path, OWN, api, config)[0].driver == driver
+    )
+    assert read(tmp_path, OWN, api, config, whole)[0].driver == "cgroupfs"
+    assert read(tmp_path, OWN, api, told)[0].driver == "systemd"
+
+
+@pytest.mark.parametrize(
     ("mode", "hierarchy"),
     [("CGROUP_MODE_V1", "v1"), ("CGROUP_MODE_V2", "v2"), ("CGROUP_MODE_UNSPECIFIED", None)],
 )
