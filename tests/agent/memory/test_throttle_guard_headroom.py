@@ -7,8 +7,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from qoslet import schema
+from qoslet.core.memory.sample import Pressure
 from qoslet.render.documents.agent.pods import pods_document
 from qoslet.render.metrics import exposition
 from qoslet.render.terminal import Terminal
@@ -215,3 +217,24 @@ def test_who_only_reads_its_text_is_ended_and_who_reads_files_is_not(
         bench.memory.set(path, current=251 * MIB, stat=stat, called=read, **times)
         said += bench.time(0.25)
     assert any("killed container" in line for line in said) == ends, said
+
+
+@pytest.mark.parametrize(("pages", "ends"), [(0, True), (25, False)])
+def test_who_swaps_slowly_is_not_ended(pages: int, ends: bool) -> None:
+    """On Linux 7.2 with a zram and a busy CPU: 40 to 400 pages a second for minutes."""
+    bench = Throttled()
+    bench.memory.machine = replace(bench.memory.machine, swap_free=400 * MIB)
+    path = bench.pod("hog")
+    bench.stalls(path, 248)
+    bench.available = 100
+    said: list[str] = []
+    for turn in range(100):
+        stat = {"anon": 248 * MIB, "inactive_anon": 248 * MIB, "pgscan": 30 * turn}
+        names = ("pgsteal", "pswpin", "pswpout", "workingset_refault_anon")
+        stat |= dict.fromkeys(names, pages * turn)
+        wait = Pressure(90.0, 240_000 * turn, 0.0, 0)
+        swap = {"swap": 60 * MIB, "swap_max": 100 * MIB}
+        bench.memory.set(path, current=HIGH + 4096, stat=stat, pressure=wait, **swap)
+        said += bench.time(0.25)
+    assert any("killed container" in line for line in said) == ends, said
+    assert any("its swap moves" in line for line in said) != ends, said

@@ -35,7 +35,7 @@ Answer = Literal["reclaim", "raise", "limit", "end", "evict", "lower", "restore"
 end the pod. ``lower`` takes back a part of what a cgroup was given, for another one. ``none`` does
 nothing and says why."""
 
-Rule = Literal["", "disk", "reclaim", "blind", "files", "unkillable", "killed", "evicted"]
+Rule = Literal["", "swap", "disk", "reclaim", "blind", "files", "unkillable", "killed", "evicted"]
 """Why nothing is done."""
 
 REASON = "MemoryStall"
@@ -112,6 +112,8 @@ def answer(
     if value - at >= policy.min_step_bytes:
         value = value // _MIB * _MIB
         return GuardDecision("raise", f"to {mib(value)}, {has}", value)
+    if bounds.killable and signs is not None and signs.swaps:
+        return _none("swap", f"{has}; its swap moves, so something in it gets on: it is not killed")
     if signs is not None and verdict.doubtful:
         left, rule, what = _doubt(verdict, signs, dirty_bytes(sample), policy, refused=refused)
         if left > 0:

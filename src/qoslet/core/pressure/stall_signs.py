@@ -35,7 +35,8 @@ _MIB = 1 << 20
 class StallSignals(Struct, frozen=True):
     """The evidence of a verdict, over the last ``seconds``. Amounts and growth are bytes; growth
     leaves page cache out; ``stolen_ratio`` is of scanned pages, ``refault_ratio`` of stolen ones.
-    ``by_calls``: system calls may have read what came back; ``rereads`` and ``freed_per_second`` are as of
+    ``by_calls``: system calls may have read what came back; ``swaps``: its swap moves, however slow the device
+    may be; ``rereads`` and ``freed_per_second`` are as of
     ``ReclaimProgress``, ``not_freed_seconds`` the time since that was progress, ``idle_seconds``
     since any sign of progress. None: unknown."""
 
@@ -53,6 +54,7 @@ class StallSignals(Struct, frozen=True):
     refault_ratio: float | None = None
     waiting_ratio: float | None = None
     by_calls: bool = False
+    swaps: bool = False
     rereads: bool = False
     freed_per_second: float = 0.0
     not_freed_seconds: float = 0.0

@@ -196,6 +196,7 @@ def _signals(
         refault_ratio=progress.returned / progress.stolen if progress.stolen else None,
         waiting_ratio=progress.waiting_ratio,
         by_calls=progress.by_calls,
+        swaps=progress.swaps(sample.high or 0),
         rereads=progress.rereads,
         freed_per_second=progress.freed,
     )
