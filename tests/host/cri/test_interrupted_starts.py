@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import grpc
+import pytest
 
 from qoslet.core.status.pod_events import container_events
 from qoslet.host.cri.pb import cri_pb2 as pb
@@ -94,16 +95,22 @@ def test_a_container_whose_state_the_runtime_lost_is_removed_before_the_next(han
     hand.ends()
 
 
-def test_what_an_earlier_request_makes_late_holds_up_no_start(hand: Hand) -> None:
+@pytest.mark.parametrize(
+    ("sandbox", "state"), [("", pb.CONTAINER_CREATED), ("gone", pb.CONTAINER_EXITED)]
+)
+def test_what_has_the_name_of_a_container_holds_up_no_start(
+    hand: Hand, sandbox: str, state: pb.ContainerState
+) -> None:
+    """An earlier request made it late, or another client removed its sandbox."""
     hand.server.always["CreateContainer"] = No(grpc.StatusCode.UNKNOWN, "its name is reserved")
     hand.runtime.start(spec_of(), {})
     hand.until(lambda: hand.state("app").reason == "CreateContainerError")
     [box] = hand.server.boxes
     config = next(one.config for name, one in hand.server.asked if name == "CreateContainer")
     late = "f" * 64
-    hand.server.owners[late] = box
+    hand.server.owners[late] = sandbox or box
     hand.server.containers[late] = pb.ContainerStatus(
-        id=late, metadata=config.metadata, state=pb.CONTAINER_CREATED, labels=config.labels
+        id=late, metadata=config.metadata, state=state, labels=config.labels
     )
     hand.until(lambda: late not in hand.server.containers)
     del hand.server.always["CreateContainer"]

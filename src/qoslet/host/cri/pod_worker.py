@@ -193,11 +193,9 @@ class PodRun(ContainerStops):
     def _refused(self, name: str, error: NotStartable) -> None:
         """A container has to wait."""
         pod = self.pod
-        # it may be refused as an earlier request, whose answer never came, was heard late
-        self.stale = self.stale or error.reason in (
-            "FailedCreatePodSandBox",
-            "CreateContainerError",
-        )
+        if error.reason in ("FailedCreatePodSandBox", "CreateContainerError"):
+            # an earlier request, whose answer never came, was heard late, or something of before is left
+            self.stale = self._unsure = True
         until = self._around.clock() + self._next_delay(name)
         life = postponed(pod.lives[name], error.reason, until)
         if life.phase == "ended":

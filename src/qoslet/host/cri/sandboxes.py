@@ -316,6 +316,12 @@ class Sandboxes:
         request = pb.ListContainersRequest(filter=pb.ContainerFilter(label_selector=labels))
         answer = await self._calls("ListContainers", request, pb.ListContainersResponse)
         over = {one.id for one in answer.containers if one.state == pb.CONTAINER_EXITED}
+        for one in answer.containers:
+            own = labels.items() <= dict(one.labels).items()
+            if own and one.id in over and one.pod_sandbox_id not in known:
+                # no sandbox goes with it, and the next container would have its name
+                self._around.note(f"{pod.spec.key}: removing container {one.id}: it has no sandbox")
+                await self.remove(one.id)
         known |= {one.id for one in answer.containers}
         mains, had = frozenset(pod.pids.values()), frozenset(self._had)
         socket = self._calls.endpoint.removeprefix("unix://")
