@@ -8,9 +8,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from qoslet.host.cri import status_sync
 from qoslet.host.cri.pb import cri_pb2 as pb
 from tests.host.cri.server import CriServer, No
-from tests.host.cri.test_runtime import Hand, hand, server, spec_of
+from tests.host.cri.test_runtime import PARENT, Hand, hand, server, spec_of
 
 __all__ = ["hand", "server"]
 
@@ -97,6 +98,43 @@ def test_its_pod_starts_where_it_is_wanted(hand: Hand, tmp_path: Path) -> None:
     again.until(lambda: len(server.boxes) == 1)
     again.ends()
     hand.runtime = again.runtime
+
+
+BUSY = No(grpc.StatusCode.FAILED_PRECONDITION, "cannot delete running task")
+"""What containerd answers while a task is left of an ended container: runc failed as it was ended."""
+
+
+def test_an_ended_container_that_the_runtime_keeps_holds_up_no_start(hand: Hand) -> None:
+    hand.server.always["RemoveContainer"] = BUSY
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    for restarts in (1, 2):
+        hand.server.exit("app", 3)
+        hand.until(
+            lambda wanted=restarts: (
+                hand.state("app").running and hand.state("app").restarts == wanted
+            )
+        )
+    assert any("it goes with its sandbox" in line for line in hand.runtime.notes)
+    hand.ends()
+
+
+def test_a_sandbox_that_the_runtime_keeps_loses_its_shim(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand.server.always["RemovePodSandbox"] = BUSY
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    (sandbox,) = hand.server.boxes
+
+    def end_idle(ended: str, parent: str) -> list[int]:
+        assert (ended, parent) == (sandbox, PARENT)
+        hand.server.always.clear()
+        return [4711]
+
+    monkeypatch.setattr(status_sync, "end_idle", end_idle)
+    hand.ends()
+    assert f"default/web: killing the shim 4711 of {sandbox}" in hand.runtime.notes
 
 
 @pytest.mark.parametrize("policy", ["Never", "Always"])

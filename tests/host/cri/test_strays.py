@@ -10,6 +10,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
+from qoslet.host.containers.records import MainProcess
+from qoslet.host.cri import shims
 from qoslet.host.cri.shims import LostPod, leftovers, strays
 
 POD = "/qoslet/pod1"
@@ -36,6 +40,28 @@ def test_who_watches_over_a_known_container_is_no_stray(tmp_path: Path) -> None:
     finally:
         os.killpg(shim.pid, signal.SIGKILL)
         shim.communicate()
+
+
+def test_the_shim_of_a_sandbox_is_ended_where_nothing_runs_in_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, one, other = tmp_path / "containerd-shim-test", tmp_path / "01", tmp_path / "02"
+    shutil.copy("/bin/sleep", program)
+    started = []
+    for bundle in (one, other):
+        bundle.mkdir()
+        started.append(subprocess.Popen([str(program), "1000"], cwd=bundle))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(shims, "leftovers", lambda *_: [MainProcess(1, 1, 0)])
+            assert shims.end_idle("01", POD) == []
+        assert shims.end_idle("01", POD) == [started[0].pid]
+        assert started[0].wait(30) == -signal.SIGKILL
+        assert started[1].poll() is None
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def test_a_process_of_a_container_that_was_given_up_is_left_over() -> None:

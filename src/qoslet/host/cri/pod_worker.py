@@ -170,7 +170,7 @@ class PodRun(ContainerStops):
             image = await self._box.image(launch)
             old = pod.ids.pop(name, "")
             if old:
-                await self._box.remove(old)
+                await self._remove_old(old)
             attempt = pod.lives[name].starts
             # an update may come while the runtime makes it
             messages = pod.spec.messages
@@ -286,7 +286,7 @@ class PodRun(ContainerStops):
         pod = self.pod
         await self._tend_monitors()
         for box in {one.id for one in await self._box.sandboxes()} | ({pod.sandbox} - {""}):
-            await self._box.drop(box)
+            await self._drop(box)
         await self._box.alone()
         if self._unsure:
             await self._box.sweep()

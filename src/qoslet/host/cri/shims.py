@@ -80,6 +80,19 @@ def strays(lost: LostPod) -> list[MainProcess]:
     return found
 
 
+def end_idle(sandbox: str, parent: str) -> list[int]:
+    """Kill the shim of a sandbox of the pod in which nothing runs, in any of its containers; which one."""
+    if leftovers(parent, ()):
+        return []
+    ended = []
+    for pid in _processes():
+        start = start_time(pid) if _is_shim(pid) and _bundle(pid)[0] == sandbox else None
+        if start is not None:
+            end(MainProcess(pid, start, 0))
+            ended.append(pid)
+    return ended
+
+
 def survivors(
     parent: str, ids: Collection[str], group: Callable[[int, str], str] = group_of
 ) -> list[MainProcess]:
@@ -118,15 +131,13 @@ def _processes() -> list[int]:
 
 def _is_stray(pid: int, start: int, lost: LostPod) -> bool:
     """Whether a shim is of the pod, and nobody knows its sandbox."""
+    id, gone = _bundle(pid)
     try:
-        bundle = os.readlink(f"/proc/{pid}/cwd")
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(_CONFIG_BYTES).decode(errors="replace").split("\0")
     except OSError:
         return False
-    gone = bundle.endswith(" (deleted)")
-    id = os.path.basename(bundle.removesuffix(" (deleted)")).removeprefix(".")
-    if id in lost.known:
+    if not id or id in lost.known:
         return False
     if id in lost.had:
         return True
@@ -139,6 +150,16 @@ def _is_stray(pid: int, start: int, lost: LostPod) -> bool:
     except (OSError, msgspec.MsgspecError):
         return False
     return _below(config.linux.cgroups_path, lost.parent)
+
+
+def _bundle(pid: int) -> tuple[str, bool]:
+    """Whose bundle a shim is in, empty where that cannot be read; and whether it is deleted."""
+    try:
+        bundle = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return "", False
+    gone = bundle.endswith(" (deleted)")
+    return os.path.basename(bundle.removesuffix(" (deleted)")).removeprefix("."), gone
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -27,6 +27,7 @@ from qoslet.host.cri.calls import Away, CallFailed
 from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.sandboxes import RuntimeContext, Sandboxes
+from qoslet.host.cri.shims import end_idle
 
 START_CODE = 128
 """The exit code of a container whose process could not be started, as containerd gives it."""
@@ -115,7 +116,7 @@ class StatusSync:
             await self._compare(name, found.get(name, []))
         for box in boxes:
             if box.id != pod.sandbox:
-                await self._box.drop(box.id)
+                await self._drop(box.id)
         if pod.sandbox and not any(
             one.id == pod.sandbox and one.state == pb.SANDBOX_READY for one in boxes
         ):
@@ -135,7 +136,7 @@ class StatusSync:
                 await self._compare_one(name, id)
         # nobody else ends the processes of a shim that was killed
         await self._box.end_lost(gone)
-        await self._box.drop(pod.sandbox)
+        await self._drop(pod.sandbox)
         for name, life in pod.lives.items():
             if life.alive:
                 # what a runtime says that runs on: with the sandbox it is gone
@@ -143,6 +144,18 @@ class StatusSync:
         pod.sandbox = self._tended = ""
         pod.ids.clear()
         pod.pids.clear()
+
+    async def _drop(self, sandbox: str) -> None:
+        """Stop and remove a sandbox. Raises ``CallFailed``."""
+        try:
+            await self._box.drop(sandbox)
+        except CallFailed as error:
+            pod = self.pod
+            # containerd keeps a task of an ended container for as long as its shim lives
+            refused = error.code == "FAILED_PRECONDITION" and pod.parent
+            if refused and (shims := end_idle(sandbox, pod.parent)):
+                self._around.note(f"{pod.spec.key}: killing the shim {shims[0]} of {sandbox}")
+            raise
 
     async def _compare_one(self, name: str, id: str) -> None:
         """How a container ended that was just stopped."""
@@ -195,7 +208,7 @@ class StatusSync:
                 self._around.logs, pod.spec, name, newest.metadata.attempt
             )
         for old in found[1:]:
-            await self._box.remove(old.id)
+            await self._remove_old(old.id)
         if not life.alive:
             return
         if newest is None or newest.metadata.attempt < life.starts - 1:
@@ -204,6 +217,16 @@ class StatusSync:
             pod.lives[name] = life if life.phase == "running" else began(life, now)
         else:
             await self._compare_one(name, newest.id)
+
+    async def _remove_old(self, id: str) -> None:
+        """Remove an ended container, so that another takes its place. One that the runtime keeps, as containerd
+        does while it has a task of it, holds up nothing and goes with the sandbox. Raises ``Away``."""
+        try:
+            await self._box.remove(id)
+        except Away:
+            raise
+        except CallFailed as error:
+            self._around.note(f"{self.pod.spec.key}: {error}; it goes with its sandbox")
 
     def _unmade(self, name: str, life: Life) -> None:
         """A container that is thought to be alive is not there."""
