@@ -59,8 +59,11 @@ class Parser(argparse.ArgumentParser):
         self.backwards: tuple[str, ...] = ()
         self.add_argument("-h", "--help", action="help", help="Show this help")
 
-    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
         """As argparse does; arguments may stand on both sides of an option, as kubectl's may."""
+        found: argparse.Namespace
         found, rest = self.parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
         if not rest:
             return found

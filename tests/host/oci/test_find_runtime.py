@@ -17,7 +17,7 @@ from qoslet.host.oci.find_runtime import InstalledRuntime, engine_of
         ("busybox=", "is not NAME=DIRECTORY"),
         ("=/", "is not NAME=DIRECTORY"),
         ("busybox=/nowhere/at/all", "/nowhere/at/all does not exist"),
-        ("busybox=/dev/null", "/dev/null is no directory"),
+        ("busybox=/dev/null", "/dev/null is not a directory"),
     ],
 )
 def test_a_root_file_system_that_is_none(named: str, words: str) -> None:

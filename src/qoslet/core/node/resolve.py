@@ -304,8 +304,7 @@ def node_from(
     resources = host_facts.capacity(machine, os)
     swap = host_facts.swap_of(machine, os)
     facts = host_facts.host(machine, os, resources, _pins(found))
-    is_partial = sources.from_distribution and not sources.is_whole
-    driver = _driver(machine, os, facts, sources.kubelet, given, is_partial=is_partial)
+    driver = _driver(machine, os, facts, sources.kubelet, given, is_partial=sources.is_partial)
     node = Node(
         name=_node_name(machine, flags),
         capacity=resources,
@@ -317,7 +316,7 @@ def node_from(
         os=os,
         isolation=_isolation(faults, flags),
         kubelet_given=sources.kubelet is not None,
-        is_partial=is_partial,
+        is_partial=sources.is_partial,
         probed=tuple(sorted(machine.probed)),
         assumed=tuple(sorted(machine.assumed, key=lambda one: one.field)),
         origins={**machine.origins, **found.origins},

@@ -114,7 +114,7 @@ def engine_of(
         if not name or not path:
             raise BadInput("is not NAME=DIRECTORY", where=f"--rootfs {one}", hint=hint)
         if not os.path.isdir(path):
-            message = "is no directory" if os.path.exists(path) else "does not exist"
+            message = "is not a directory" if os.path.exists(path) else "does not exist"
             raise BadInput(f"{path} {message}", where=f"--rootfs {one}", hint=hint)
         pairs.append((name, os.path.realpath(path)))
     return OciRuntime(

@@ -49,3 +49,8 @@ class Sources(Struct):
     """Only drop-ins give hard eviction thresholds: the defaults were set before them."""
     unknown: list[tuple[str, str]] = []
     """Fields of KubeletConfigurations that there are not, with their places."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a distribution sets the rest of the configuration."""
+        return self.from_distribution and not self.is_whole
