@@ -17,6 +17,8 @@ def container(code: int | None = None, *, running: bool = False, **more: object)
 
 RUNS = container(running=True)
 WAITS = container()
+REFUSED = container(reason="CreateContainerError", message="no such file")
+NO_IMAGE = container(reason="image x cannot be found")
 MADE = container(running=True, starting=True)
 DONE = container(0, reason="Completed")
 EXIT_3 = container(3, reason="Error")
@@ -89,6 +91,10 @@ def row(
         ),
         (row("Failed", reason="Refused", message="no"), TIME, "rejected", "no"),
         (row("Failed", reason="UnexpectedAdmissionError"), ENDED, "rejected", "UnexpectedAdmissionError"),
+        (row("Pending", NO_IMAGE), TIME, "notStarted", "container app: image x cannot be found"),
+        (row("Pending", NO_IMAGE), REQUESTED, "notStarted", "container app: image x cannot be found"),
+        (row("Running", RUNS, NO_IMAGE), REQUESTED, "failed", "container app: image x cannot be found"),
+        (row("Pending", REFUSED), REQUESTED, "notStarted", "container app: no such file"),
         (row("Pending", WAITS), TIME, "notStarted", "not started in time"),
         (row("Pending"), TIME, "notStarted", "not started in time"),
         (

@@ -74,7 +74,7 @@ def pod_outcome(row: PodRow, cause: EndCause) -> PodOutcome:
     began = any(
         (one.running and not one.starting) or one.exit_code is not None for one in row.containers
     )
-    why = row.message.removeprefix(f"{row.key}: ") or row.reason
+    why, held = row.message.removeprefix(f"{row.key}: ") or row.reason, _held_up(row)
     match row.phase:
         case "Succeeded" | "Terminating":
             return PodOutcome(row, "succeeded" if row.phase == "Succeeded" else "running")
@@ -85,9 +85,9 @@ def pod_outcome(row: PodRow, cause: EndCause) -> PodOutcome:
     if down is not None:
         return PodOutcome(row, "failed", _exited(down))
     if began:
-        return PodOutcome(row, "running")
-    if row.reason or cause is EndCause.TIME:
-        return PodOutcome(row, "notStarted", why or "not started in time")
+        return PodOutcome(row, "failed" if held else "running", held)
+    if row.reason or held or cause is EndCause.TIME:
+        return PodOutcome(row, "notStarted", why or held or "not started in time")
     return PodOutcome(row, "running")
 
 
@@ -96,6 +96,14 @@ def _is_down(row: PodRow, state: ContainerState) -> bool:
     limited = state.reason == "OOMKilled" and row.restart_policy == "Always"
     failed = bool(state.exit_code) or state.reason == HOOK_ERROR
     return not state.running and failed and not limited
+
+
+def _held_up(row: PodRow) -> str:
+    """What is in the way of the first container that has never run; empty where nothing is."""
+    held = (one for one in row.containers if not one.running and one.exit_code is None)
+    return next(
+        (f"container {one.name}: {one.message or one.reason}" for one in held if one.reason), ""
+    )
 
 
 def _exited(state: ContainerState) -> str:
