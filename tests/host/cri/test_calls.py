@@ -139,3 +139,17 @@ def test_a_call_that_was_given_up_does_not_disturb_the_next_one(
             # what gRPC tells late arrives before the next question
             time.sleep(0.2)
     assert caplog.records == []
+
+
+def test_a_socket_that_is_not_there_is_said_in_the_words_of_the_kernel(tmp_path: Path) -> None:
+    endpoint = f"unix://{tmp_path}/none.sock"
+
+    async def ask() -> None:
+        calls = Calls(endpoint)
+        try:
+            await calls.open()
+        finally:
+            await calls.close()
+
+    with pytest.raises(Away, match=r": Version: no answer: No such file or directory$"):
+        answered(ask())

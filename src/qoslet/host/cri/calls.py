@@ -153,7 +153,11 @@ class Calls:
         words = shown(" ".join((error.details() or "").split()), 500)
         where = f"{self.endpoint}: {method}"
         if code == grpc.StatusCode.UNAVAILABLE:
-            return Away(f"no answer: {words}", code.name, where=where)
+            # the details name the address up to three times before what the kernel said
+            why = (
+                words.rpartition(" error: ")[2] if words.startswith("failed to connect") else words
+            )
+            return Away(f"no answer: {why}", code.name, where=where)
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return Away("no answer in time", code.name, where=where)
         return CallFailed(words or code.name, code.name, where=where)

@@ -50,7 +50,7 @@ def read_facts(endpoint: str) -> RuntimeFacts:
     except (CallFailed, TimeoutError) as error:
         why = error.message if isinstance(error, CallFailed) else "no answer in time"
         raise CannotDo(
-            f"the container runtime does not answer: {why}",
+            f"the container runtime does not answer: {why.removeprefix('no answer: ')}",
             where=endpoint,
             hint="start it, or give its socket: --container-runtime-endpoint unix:///run/...",
         ) from error
