@@ -167,6 +167,7 @@ def test_a_bundle_is_told_from_compressed_manifests() -> None:
         ("", "does not exist"),
         ("/" + "x" * 5000, "cannot be read"),
         ("\x1b[2J", "does not exist"),
+        ("https://example.com/web.yaml", "is an address, no file (pipe it in: curl"),
     ],
 )
 def test_paths_that_cannot_be_read(path: str, words: str) -> None:

@@ -210,6 +210,9 @@ def unreadable(path: str, error: Exception) -> BadInput:
         if os.path.islink(path):
             hint = "fix or remove the link"
             return BadInput("is a dangling link", where=shown_path(path), hint=hint)
+        if path.startswith(("https://", "http://")):
+            hint = f"pipe it in: curl -sL {shown_path(path)} | qoslet plan -f -"
+            return BadInput("is an address, no file", where=shown_path(path), hint=hint)
         return BadInput("does not exist", where=shown_path(path), hint="check the path")
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return BadInput(f"cannot be read: {shown(reason or 'unknown error')}", where=shown_path(path))
