@@ -105,6 +105,7 @@ def read_pods(
 ) -> Loaded:
     """The pods of YAML or JSON text, or of a decoded document, which messages call ``name``.
     Raises BadInputs."""
+    must_be("name", name, str, "what messages call the document", what="text")
     return manifests.load_text(document_text(document, name), Options(expand), name=name)
 
 
@@ -148,6 +149,9 @@ def explain(
     """Why the values of ``POD``, ``POD/CONTAINER`` or a group's name are what they are; with
     ``file`` also what other releases give. Raises BadInput for an unknown or ambiguous name."""
     must_be("plan", plan, Plan, _PLAN)
+    must_be("target", target, str, "such as web/app", what="text")
+    for name, value in (("file", file), ("namespace", namespace)):
+        must_be(name, value or "", str, "such as memory.high and default", what="text")
     return _explain(plan, target, file, namespace)
 
 
@@ -313,7 +317,7 @@ def _document(answer: Answer) -> dict[str, object]:
     from qoslet.app.audit.machine import Audited
     from qoslet.render.documents.audit import audit_document
 
-    must_be("answer", answer, Audited, _ANSWERS)
+    must_be("answer", answer, Audited, _ANSWERS, what="an answer")
     return audit_document(answer.plan, answer.report)
 
 
@@ -325,6 +329,7 @@ def to_json(answer: Answer) -> str:
 @checked
 def to_text(answer: Answer, width: int = 80, *, exact: bool = False) -> str:
     """What the verb prints for people, without colour."""
+    must_be("width", width, int, "the columns of the text", what="a number")
     terminal = Terminal(width=width)
     if isinstance(answer, Conversion):
         lines = conversion.draw(answer, terminal, verbose=exact)
@@ -339,6 +344,6 @@ def to_text(answer: Answer, width: int = 80, *, exact: bool = False) -> str:
         from qoslet.app.audit.machine import Audited
         from qoslet.render.text.audit import audit as audit_text
 
-        must_be("answer", answer, Audited, _ANSWERS)
+        must_be("answer", answer, Audited, _ANSWERS, what="an answer")
         lines = audit_text.draw(answer.plan, answer.report, terminal, verbose=exact)
     return "\n".join(lines) + "\n"

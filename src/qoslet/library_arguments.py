@@ -98,11 +98,10 @@ def path_texts(paths: Sequence[object]) -> list[str]:
     return found
 
 
-def must_be(name: str, value: object, expected: type, hint: str) -> None:
-    """Raise BadInput for an argument of another type."""
+def must_be(name: str, value: object, expected: type, hint: str, *, what: str = "") -> None:
+    """Raise BadInput for an argument of another type than ``expected``; ``what`` calls it otherwise."""
     if not isinstance(value, expected):
-        article = "an" if expected.__name__[0] in "AEIOU" else "a"
-        message = f"is {type(value).__name__}, must be {article} {expected.__name__}"
+        message = f"is {type(value).__name__}, must be {what or f'a {expected.__name__}'}"
         raise BadInput(message, where=name, hint=hint)
 
 
