@@ -87,3 +87,12 @@ def test_documents_of_another_hierarchy_say_what_to_give(tmp_path: Path) -> None
     done = run("audit", *write(tmp_path), "--hierarchy", there, folder=tmp_path)
     assert done.returncode == 3
     assert f"documents of this machine, or --hierarchy {here})" in done.stderr
+
+
+def test_a_narrow_terminal_breaks_the_first_line(bundle: Path) -> None:
+    for columns in ("40", "60"):
+        lines = run("audit", "--bundle", str(bundle), COLUMNS=columns).stdout.splitlines()
+        head = lines[: lines.index("")]
+        assert len(head) > 1
+        assert max(map(len, head)) <= int(columns)
+        assert head[0].endswith("not as planned")

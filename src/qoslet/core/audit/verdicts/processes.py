@@ -174,7 +174,7 @@ def oom_finding(context: AuditContext, cgroup: Cgroup, live: LiveCgroup) -> Find
             ROOT,
             "whatever started it without CAP_SYS_RESOURCE, which is needed to lower the value",
         ),
-        reset_by="qoslet, when the container restarts" if own else resets(row),
+        reset_by="qoslet resets it when the container restarts" if own else resets(row),
         rule=rule,
         because=None if rule is None else RULES[rule].because(*cgroup.oom_inputs),
         source=None if rule is None else RULES[rule].source,

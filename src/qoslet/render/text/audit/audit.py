@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qoslet.core.audit.finding import MEANINGS
 from qoslet.core.problem import GRAVEST_FIRST, plural
-from qoslet.render.terminal import printable, wrap
+from qoslet.render.terminal import display_width, printable, wrap
 from qoslet.render.text.audit.labels import pod_label
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MOST_UNREAD = 5
 
 def draw(plan: Plan, report: AuditReport, terminal: Terminal, verbose: bool) -> list[str]:
     """The whole answer; ``verbose`` adds derivation, source, and who may have written."""
-    drawn = [_decision(plan, report, terminal)]
+    drawn = _decision(plan, report, terminal)
     for severity in GRAVEST_FIRST:
         for verdict, meaning in MEANINGS.items():
             rows = [
@@ -46,7 +46,7 @@ def draw(plan: Plan, report: AuditReport, terminal: Terminal, verbose: bool) -> 
     return drawn
 
 
-def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> str:
+def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> list[str]:
     node = plan.node
     between = terminal.mark(" · ", ", ")
     counts = {name: sum(one.severity == name for one in report.findings) for name in GRAVEST_FIRST}
@@ -61,7 +61,10 @@ def _decision(plan: Plan, report: AuditReport, terminal: Terminal) -> str:
     about = [f"cgroup {node.hierarchy}", node.driver, f"Kubernetes {node.profile.kubernetes}"]
     name = printable(node.name or "this node")
     facts = printable(between.join([*said, whole, *about]))
-    return f"{terminal.paint(f'{name}: {word}', color, 'bold')}  {facts}"
+    head = terminal.paint(f"{name}: {word}", color, "bold")
+    if display_width(f"{name}: {word}  {facts}") <= terminal.width:
+        return [f"{head}  {facts}"]
+    return [head, *wrap(facts, terminal.width, "  ")]
 
 
 def _finding(one: Finding, terminal: Terminal, verbose: bool) -> Iterator[str]:
