@@ -92,6 +92,12 @@ def test_an_option_is_replaced_and_an_empty_one_unset(tmp_path: Path) -> None:
     assert made(tmp_path, "--memory-qos", "off", "--to", "memory-qos=")["changes"]
 
 
+def test_two_files_are_one_side(tmp_path: Path) -> None:
+    done = run("diff", "before.yaml", "after.yaml", folder=tmp_path)
+    assert done.returncode == 2
+    assert "to compare them: before.yaml --to filename=after.yaml)" in done.stderr
+
+
 def test_the_heading_says_what_is_in_force(tmp_path: Path) -> None:
     write(tmp_path)
     pods = ("diff", "-f", "pods.yaml", "--node", "node.yaml", "--node", "kubelet.yaml")

@@ -95,6 +95,8 @@ def _texts(args: argparse.Namespace) -> tuple[Texts, Texts]:
             after["feature-gates"] = [gates]
     if not after:
         hint = "--to kubernetes=1.37, or --rehearse memory-qos"
+        if len(getattr(args, "paths", ())) == 2:
+            hint = f"both files are one side; to compare them: {args.paths[0]} --to filename={args.paths[1]}"
         raise BadInput("nothing differs on the other side", where="--to", hint=hint)
     return before, after
 
