@@ -52,3 +52,17 @@ def test_others_are_bad_input(name: str) -> None:
 def test_a_near_name_is_suggested() -> None:
     with pytest.raises(BadInput, match="did you mean limited-swap"):
         rehearsal("limitd-swap")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("1.29-1.36", "1.29-to-1.36"),
+        ("v1-v2", "v1-to-v2"),
+        ("runc-1.3.1-runc-1.3.2", "runc-1.3.1-to-runc-1.3.2"),
+        ("cgroupfs-systemd", "cgroupfs-to-systemd"),
+    ],
+)
+def test_two_sides_without_the_word_between_them_are_understood(name: str, meant: str) -> None:
+    with pytest.raises(BadInput, match=f"did you mean {meant}[?]"):
+        rehearsal(name)

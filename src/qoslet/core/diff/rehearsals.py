@@ -87,7 +87,21 @@ def rehearsal(name: str) -> Rehearsal:
         if known.name == name:
             return known
     before, between, after = name.rpartition("-to-")
-    for pattern, option, _ in PATTERNS if between else ():
+    if between and (found := _of_sides(name, before, after)):
+        return found
+    from difflib import get_close_matches
+
+    parts = name[:80].split("-")
+    cuts = [("-".join(parts[:at]), "-".join(parts[at:])) for at in range(1, len(parts))]
+    near = [f"{first}-to-{last}" for first, last in cuts if _of_sides(name, first, last)]
+    near = near or get_close_matches(name, [one.name for one in NAMED], 1, 0.6)
+    hint = f"did you mean {near[0]}?" if near else f"such as {names()}"
+    raise BadInput(f"unknown rehearsal {name!r}", where="--rehearse", hint=hint)
+
+
+def _of_sides(name: str, before: str, after: str) -> Rehearsal | None:
+    """The rehearsal of two values of one option; None where they are not."""
+    for pattern, option, _ in PATTERNS:
         if re.fullmatch(pattern, before):
             if option == "runtime" and "+" not in before and re.fullmatch(_RELEASE, after):
                 # runc-1.3.1-to-1.3.2
@@ -95,8 +109,4 @@ def rehearsal(name: str) -> Rehearsal:
             if re.fullmatch(pattern, after):
                 about = f"--{option} {after} instead of {before}"
                 return Rehearsal(name, about, {option: before}, {option: after})
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, [one.name for one in NAMED], 1, 0.6)
-    hint = f"did you mean {near[0]}?" if near else f"such as {names()}"
-    raise BadInput(f"unknown rehearsal {name!r}", where="--rehearse", hint=hint)
+    return None
