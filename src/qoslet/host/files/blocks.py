@@ -148,7 +148,7 @@ def _opened(path: str) -> IO[bytes]:
         descriptor = open_file(path, False)
         try:
             if not path.startswith(("/dev/", "/proc/self/fd/")):
-                check_file(path, os.fstat(descriptor).st_mode)
+                check_file(path, descriptor)
             os.set_blocking(descriptor, True)
             return os.fdopen(descriptor, "rb")
         except BaseException:
