@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -104,17 +105,18 @@ BUSY = No(grpc.StatusCode.FAILED_PRECONDITION, "cannot delete running task")
 """What containerd answers while a task is left of an ended container: runc failed as it was ended."""
 
 
+def runs_again(hand: Hand, restarts: int) -> bool:
+    state = hand.state("app")
+    return state.running and state.restarts == restarts
+
+
 def test_an_ended_container_that_the_runtime_keeps_holds_up_no_start(hand: Hand) -> None:
     hand.server.always["RemoveContainer"] = BUSY
     hand.runtime.start(spec_of(), {})
     hand.running("app")
     for restarts in (1, 2):
         hand.server.exit("app", 3)
-        hand.until(
-            lambda wanted=restarts: (
-                hand.state("app").running and hand.state("app").restarts == wanted
-            )
-        )
+        hand.until(partial(runs_again, hand, restarts))
     assert any("it goes with its sandbox" in line for line in hand.runtime.notes)
     hand.ends()
 

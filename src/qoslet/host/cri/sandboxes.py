@@ -331,9 +331,9 @@ class Sandboxes:
             (shims, "of the runtime has a sandbox that the runtime does not know"),
             (left, "is left of a container that the runtime gave up"),
         ):
-            for one in found:
-                end(one)
-                self._around.note(f"{pod.spec.key}: process {one.pid} {what}; killing it")
+            for process in found:
+                end(process)
+                self._around.note(f"{pod.spec.key}: process {process.pid} {what}; killing it")
 
     async def end_lost(self, ids: Collection[str]) -> None:
         """End what runs on of a sandbox and containers that the runtime knows no more, as after its
