@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from qoslet.core.api.schema import nearest
 from qoslet.core.cgroup.interface_files import UNLIMITED
 from qoslet.core.quantity import QuantityError, parse
 
@@ -123,7 +124,8 @@ class _Reading:
                 field, value = _VALUE[name](text)
                 self._values[field] = value
             else:
-                hint = f"known are {', '.join((*KEYS, f'{HIGH}.CONTAINER'))}"
+                near = nearest(name, (*KEYS, LINT_IGNORE.removeprefix(PREFIX)))
+                hint = near or f"known are {', '.join((*KEYS, f'{HIGH}.CONTAINER'))}"
                 self.findings.append(
                     AnnotationFinding("warning", key, "is not a qoslet annotation", hint)
                 )

@@ -59,6 +59,11 @@ def _nodes(fires: str, quiet: str, **flags: str) -> Example:
     return Example(_kubelet(fires), _kubelet(quiet), flags, is_node=True)
 
 
+def _annotated(text: str) -> str:
+    annotations = f"metadata: {{name: web, annotations: {{qoslet.dev/{text}}}}}"
+    return _pod("resources: {}").replace("metadata: {name: web}", annotations)
+
+
 def _ignoring(text: str) -> str:
     annotations = f'metadata: {{name: web, annotations: {{qoslet.dev/lint-ignore: "{text}"}}}}'
     return _pod("resources: {}").replace("metadata: {name: web}", annotations)
@@ -121,6 +126,8 @@ EXAMPLES: Mapping[str, Example] = {
         _GATE,
     ),
     "QL029": Example(_of(_BURST), _of(_EQUAL), _GATE),
+    "QL030": Example(_annotated("memory-high: 80%"), _annotated("memory-high: 80Mi")),
+    "QL031": Example(_annotated("memory-hihg: max"), _annotated("memory-high: max")),
     "QL040": Example(_pod(""), _of("requests: {cpu: 100m}")),
     "QL041": Example(_two(_EQUAL, _BURST), _two(_EQUAL, _EQUAL)),
     "QL042": Example(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from qoslet.core.api.memory_annotations import LINT_IGNORE
 from qoslet.core.api.pod import Container
 from qoslet.core.cgroup.interface_files import PROTECTION
 from qoslet.core.lint.rule import LintPlace, PodSubject, Text, pod_rule
@@ -229,6 +230,44 @@ def can_stall(subject: PodSubject) -> Iterator[LintPlace]:
         if high is not None and (limit is None or high < limit) and swap in (None, "0"):
             text = f"memory that cannot be reclaimed stalls the container at memory.high {binary(high)}"
             yield LintPlace(f"{one.field}.resources.limits.memory", text, one.name)
+
+
+@pod_rule(
+    "QL030",
+    "error",
+    Text(
+        "an annotation that is refused",
+        "A value that cannot be meant, or a container that the pod does not have: what the "
+        "annotation asks for is not done, and the plan has an error.",
+        "Write a value that the annotation takes.",
+        "qoslet",
+    ),
+)
+def refused_annotation(subject: PodSubject) -> Iterator[LintPlace]:
+    """Annotations of qoslet with an error."""
+    return _annotations(subject, "error")
+
+
+@pod_rule(
+    "QL031",
+    "warning",
+    Text(
+        "an annotation that does nothing",
+        "A name that qoslet does not know, or a place beside the pod template.",
+        "Correct the name, or move it to the metadata of the template.",
+        "qoslet",
+    ),
+)
+def unknown_annotation(subject: PodSubject) -> Iterator[LintPlace]:
+    """Annotations of qoslet without effect."""
+    return _annotations(subject, "warning")
+
+
+def _annotations(subject: PodSubject, severity: str) -> Iterator[LintPlace]:
+    for one in subject.pod.memory.findings:
+        if one.severity == severity and one.key != LINT_IGNORE:
+            text = f"{one.message} ({one.hint})"
+            yield LintPlace(f"metadata.annotations[{one.key}]", text)
 
 
 def _effective_limit(subject: PodSubject, container: Container) -> int | None:
