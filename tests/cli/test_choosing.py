@@ -118,3 +118,13 @@ def test_run_takes_the_same(folder: Path, paths: tuple[str, ...]) -> None:
     assert "api" not in done.stdout
     broken = run("run", *paths, "--simulate", "-l", "a in", folder=folder, stdin=text)
     assert (broken.returncode, "-l a in: lacks (" in broken.stderr) == (2, True)
+
+
+def test_one_file_of_nodes_and_pods_describes_both(folder: Path) -> None:
+    both = {"apiVersion": "v1", "kind": "List", "items": [node("n-a"), *PODS]}
+    (folder / "all.json").write_text(json.dumps(both))
+    (folder / "other.json").write_text(json.dumps(node("n-a")))
+    _, document = planned(folder, "-f", "all.json", "--node", "all.json")
+    assert not [row for row in document["problems"] if "Node skipped" in row["message"]]
+    _, document = planned(folder, "-f", "all.json", "--node", "other.json")
+    assert [row for row in document["problems"] if "Node skipped" in row["message"]]

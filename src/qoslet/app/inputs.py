@@ -13,7 +13,7 @@ from qoslet.core.api.documents import options_of
 from qoslet.core.api.schema import nearest, shown
 from qoslet.core.node.flags import flags_of
 from qoslet.core.plan.plan import plan
-from qoslet.core.problem import plural
+from qoslet.core.problem import ProblemCode, plural
 from qoslet.errors import BadInput, BadInputs, CannotDo
 from qoslet.host.files.manifests import load, load_text
 from qoslet.host.files.node import load_node
@@ -21,7 +21,7 @@ from qoslet.render.text.streams import note
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from qoslet.app.bundle.inputs import BundleInputs
     from qoslet.core.api.manifest import Loaded
@@ -96,8 +96,17 @@ def read(
         raise BadInputs(faults)
     if not again:
         note_origins(node)
-    found = Inputs(loaded.pods, node, (*problems, *loaded.problems), loaded)
+    problems = (*problems, *_pod_problems(loaded, args.node))
+    found = Inputs(loaded.pods, node, problems, loaded)
     return found if bundle is None else _of_bundle(found, bundle, args)
+
+
+def _pod_problems(loaded: Loaded, node: Sequence[str]) -> Iterator[Problem]:
+    """What reading the pods met, but for Nodes among them in a file that describes the node, too."""
+    files = tuple(f"{shown(file)}: " for file in node)
+    for row in loaded.problems:
+        if row.code is not ProblemCode.NODE_AMONG_PODS or not row.where.startswith(files):
+            yield row
 
 
 def _node(
