@@ -127,7 +127,7 @@ def test_every_bad_file_of_a_directory_is_one_line(tmp_path: Path) -> None:
         ("e.json", "broken JSON: ends in the middle of a value"),
         ("f.yaml", "broken YAML: did not find expected node content"),
         ("g.yaml", "is UTF-16"),
-        ("i.yaml", "is the kernel's, whose size nobody knows"),
+        ("i.yaml", "is the kernel's, whose size is unknown"),
     ]
 
 

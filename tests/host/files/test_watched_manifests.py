@@ -156,7 +156,7 @@ def test_faults_are_told_in_place_of_the_file(opened: Opening, folder: Path) -> 
         "c.yaml": "fault: is a dangling link",
         "d.yaml": "fault: is 3.0 MiB, at most 3 are read",
         "e.yaml": "fault: is binary: byte 1 is NUL",
-        "f.yaml": "fault: is the kernel's, whose size nobody knows",
+        "f.yaml": "fault: is the kernel's, whose size is unknown",
     }
 
 

@@ -261,7 +261,7 @@ def check_file(path: str, fd: int, hint: str = _INPUTS) -> None:
         if test(facts.st_mode):
             raise BadInput(f"is {called}", where=shown_path(path), hint=hint)
     if not facts.st_size and not os.fstatvfs(fd).f_blocks:
-        message = "is the kernel's, whose size nobody knows"
+        message = "is the kernel's, whose size is unknown"
         raise BadInput(message, where=shown_path(path), hint=hint)
 
 
