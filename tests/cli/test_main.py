@@ -72,6 +72,7 @@ def test_version_and_help() -> None:
         (("explain", "web"), "no pods given"),
         (("explain", "wob", "-f", "pods.yaml"), "did you mean web?"),
         (("explain", "web", "memory.hi", "-f", "pods.yaml"), "did you mean memory.high"),
+        (("explain", "web", "app", "-f", "pods.yaml"), "did you mean the container web/app?"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_2(

@@ -144,4 +144,7 @@ def known_file(text: str, cgroups: Sequence[Cgroup]) -> str:
     if any(setting.rule.startswith("windows.") for one in cgroups for setting in one.settings):
         example = f"a Windows container has {', '.join(WINDOWS_FIELDS)}"
     hint = f"did you mean {' or '.join(near)}?" if near else example
+    for one in cgroups:
+        if one.pod is not None and one.container is not None and one.container.name == text:
+            hint = f"did you mean the container {one.pod.name}/{text}?"
     raise BadInput(f"{text!r} is not a known cgroup file", where="FILE", hint=hint)
