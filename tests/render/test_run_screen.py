@@ -69,7 +69,9 @@ def test_colour_adds_no_width_and_ascii_has_no_boxes() -> None:
     plain = live(snapshot(), Terminal(80), 1, "t")
     coloured = live(snapshot(), Terminal(80, color=True), 1, "t")
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == plain
-    assert "\n".join(live(snapshot(), Terminal(80, unicode=False), 1, "t")).isascii()
+    plain = live(snapshot(), Terminal(80, unicode=False), 1, "qoslet /q · v2 · 2 CPUs")
+    assert "\n".join(plain).isascii()
+    assert plain[0].startswith("qoslet /q, v2, 2 CPUs ")
 
 
 def test_bars() -> None:

@@ -15,6 +15,7 @@ from qoslet.core.status.snapshot import GroupRow, Snapshot
 from qoslet.core.status.usage import cpu_limit, memory_limit, share
 from qoslet.render.terminal import Terminal, cut, display_width, pad, printable, wrap
 from qoslet.render.text.memory import screen_lines
+from qoslet.render.text.streams import spelled
 from qoslet.render.units import memory, rounded, size
 
 WIDEST = 100
@@ -71,7 +72,8 @@ def live(snapshot: Snapshot, terminal: Terminal, elapsed: float, what: str) -> l
     cells, label = layout(width)
     clock = f"{int(elapsed) // 60:02d}:{int(elapsed) % 60:02d}"
     dots = terminal.mark("…", "~")
-    head = cut(printable(what), width - 7, dots)
+    title = printable(spelled(what, "utf-8" if terminal.unicode else "ascii"))
+    head = cut(title, width - 7, dots)
     lines = [
         terminal.paint(pad(head, width - 6), "bold") + terminal.paint(clock, "dim"),
         "",
