@@ -59,6 +59,7 @@ class Fake:
         self.folder = folder
         self.units: dict[str, dict[str, Any]] = {}
         self.jobs = 0
+        self.waiting: set[int] = set()
         self.bus: MessageBus
 
     async def join(self) -> None:
@@ -111,7 +112,7 @@ class Fake:
 
     def on_Get(self, message: Message, _: str) -> Message:  # noqa: N802
         name = message.body[1]
-        known = {"Version": "257.1-1", "ControlGroup": ""}
+        known = {"Version": "257.1-1", "ControlGroup": "", "State": "waiting"}
         if name in known:
             return Message.new_method_return(message, "v", [Variant("s", known[name])])
         unit = bytes.fromhex(hexed(message.path or "")).decode()
@@ -121,6 +122,9 @@ class Fake:
         return Message.new_method_return(message, "v", [Variant("s", found)])
 
     def on_GetJob(self, message: Message, _: str) -> Message:  # noqa: N802
+        (number,) = message.body
+        if number in self.waiting:
+            return Message.new_method_return(message, "o", [f"{PLACE}/job/{number}"])
         return Message.new_error(message, f"{NAME}.NoSuchJob", "no such job")
 
     def on_StartTransientUnit(self, message: Message, fault: str) -> Message:  # noqa: N802
@@ -128,6 +132,9 @@ class Fake:
         if unit in self.units:
             return Message.new_error(message, f"{NAME}.UnitExists", f"Unit {unit} exists.")
         given = {name: value.value for name, value in pairs}
+        if fault == "waits":
+            self.units[unit] = {"state": "inactive", "path": self.path(unit, given), **given}
+            return self.job(message, unit, fault)
         self.units[unit] = {"state": "active", "path": self.path(unit, given), **given}
         self.make(self.units[unit]["path"])
         if fault != "ignore":
@@ -271,7 +278,9 @@ class Fake:
         signal = Message.new_signal(
             PLACE, MANAGER, "JobRemoved", "uoss", [self.jobs, path, unit, result]
         )
-        if fault != "lost":
+        if fault == "waits":
+            self.waiting.add(self.jobs)
+        elif fault != "lost":
             asyncio.get_running_loop().call_soon(self.bus.send, signal)
         return Message.new_method_return(message, "o", [path])
 

@@ -13,7 +13,7 @@ from qoslet.core.cgroup.names import root_path
 from qoslet.core.reconcile.journal import Created, Entry
 from qoslet.core.reconcile.steps import Step
 from qoslet.errors import BadInput, CannotDo
-from qoslet.host.systemd.bus import Bus
+from qoslet.host.systemd.bus import JOB_SECONDS, Bus
 from qoslet.host.systemd.driver import Systemd
 from qoslet.host.systemd.select_driver import fits_runtime, systemd_driver
 from qoslet.host.systemd.units import Units, object_path
@@ -89,6 +89,19 @@ def test_a_job_whose_signal_was_lost_is_asked_for(bench: Bench) -> None:
     bench.faults(StartTransientUnit=["lost"])
     good(bench.driver().perform([Step("create", ROOT)]))
     assert ["GetJob", 1] in bench.calls()
+
+
+def test_a_start_behind_other_jobs_is_left_to_systemd(bench: Bench) -> None:
+    """As behind the stop of a slice above, which takes 90 s where a process in it ignores SIGTERM."""
+    driver = bench.driver()
+    bench.faults(StartTransientUnit=["waits"])
+    begun = time.monotonic()
+    (outcome,) = driver.perform([Step("create", ROOT)])
+    assert time.monotonic() - begun < JOB_SECONDS / 2
+    assert "others come first, such as the stop of a slice above" in str(outcome.error)
+    assert outcome.errno_name == "EAGAIN"
+    good(driver.perform([Step("create", ROOT)]))
+    assert bench.there(ROOT)
 
 
 @pytest.mark.parametrize("member", ["StartTransientUnit", "SetUnitProperties", "StopUnit"])

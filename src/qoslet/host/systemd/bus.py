@@ -40,6 +40,10 @@ _IDLE_SECONDS = 0.5
 """How long a wait is silent: then whoever waits may give signs of life."""
 _LOOK_SECONDS = 2.0
 """How long no job's signal may come before systemd is asked: a lost bus loses signals."""
+WAITING_SECONDS = 3.0
+"""How long a start may wait for other jobs: behind the stop of a slice above, it takes as long as whatever is
+stopped there, 90 s."""
+_STARTS = frozenset({"StartTransientUnit", "StartUnit"})
 
 _DBUS = "org.freedesktop.DBus"
 _MATCH = (
@@ -192,43 +196,46 @@ class Bus:
     async def job(self, member: str, signature: str, *body: object) -> str:
         """A method that begins a job; the job's result when it is over: ``done``, ``failed``,
         ``canceled``, ``timeout``, ``dependency``, ``skipped``. A job that ended unseen counts as
-        done: look at what it left. Raises ``BusReply``, ``CannotDo``."""
+        done: look at what it left. ``waiting``: a start that systemd does later. Raises ``BusReply``,
+        ``CannotDo``."""
         self._asking += 1
         try:
             (path,) = await self.call(member, signature, *body)
-            return await self._result(path)
+            return await self._result(path, starts=member in _STARTS)
         finally:
             self._asking -= 1
             if not self._asking:
                 self._ended.clear()
 
-    async def _result(self, path: str) -> str:
-        """What became of a job."""
+    async def _result(self, path: str, *, starts: bool) -> str:
+        """What became of a job; one that ``starts`` a unit is not waited for while others come first."""
         if path in self._ended:
             return self._ended.pop(path)
         future: asyncio.Future[str] = self._loop.create_future()
         self._waiting[path] = future
-        deadline = self._loop.time() + JOB_SECONDS
+        begun = self._loop.time()
         try:
-            while self._loop.time() < deadline:
+            while (now := self._loop.time()) < begun + JOB_SECONDS:
                 done, _ = await asyncio.wait({future}, timeout=_LOOK_SECONDS)
                 if done:
                     return future.result()
-                if self._loop.time() - self._told < _LOOK_SECONDS:
+                late = starts and now >= begun + WAITING_SECONDS
+                if self._loop.time() - self._told < _LOOK_SECONDS and not late:
                     continue
-                if not await self._goes_on(path):
-                    return "done"
+                state = await self._job_state(path)
+                if not state or (late and state == "waiting"):
+                    return state or "done"
             return "timeout"
         finally:
             self._waiting.pop(path, None)
 
-    async def _goes_on(self, path: str) -> bool:
-        """Whether systemd still has that job."""
+    async def _job_state(self, path: str) -> str:
+        """``waiting`` or ``running``; empty where systemd no longer has that job."""
         try:
             await self.call("GetJob", "u", int(path.rpartition("/")[2]))
+            return str(await self.get(path, f"{SYSTEMD}.Job", "State"))
         except BusReply:
-            return False
-        return True
+            return ""
 
     async def _call_with_retry(
         self, place: str, interface: str, member: str, signature: str, body: Sequence[object]

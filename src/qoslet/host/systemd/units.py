@@ -70,6 +70,7 @@ _JOBS = {
     "failed": "the job failed",
     "canceled": "the job was canceled",
     "timeout": "the job timed out",
+    "waiting": "others come first, such as the stop of a slice above (systemctl list-jobs)",
     "dependency": "a unit that it needs failed",
     "skipped": "the job was skipped",
     "frozen": "it or a slice above it is frozen (systemctl thaw it)",
@@ -270,5 +271,5 @@ def _expect_done(unit: str, deed: str, result: str) -> None:
         raise CgroupError(
             f"{unit}: systemd does not {deed}: the job is {result}, "
             f"{_JOBS.get(result, 'the job failed')}; see journalctl -u {unit}",
-            errno.EAGAIN if result == "timeout" else 0,
+            errno.EAGAIN if result in ("timeout", "waiting") else 0,
         )
