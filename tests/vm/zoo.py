@@ -37,7 +37,7 @@ _INTRO = """# What the guard did with the zoo
 rows of what ran ([testing](testing.md) says how to run some of them). Amounts are in MiB, times in seconds. `at high`, `at max` and
 `else` are the longest times in which a load took no step, by where its usage stood: at `memory.high` below the limit, at
 `memory.max`, elsewhere; of several `times`, the median and the worst. The guests are emulated and slow; where the
-system says `user-mode`, the kernel ran as a process. `decided` lists what qoslet did to the pod, and `fault` what an operator would
+system says `user-mode`, the kernel ran as a process: as fast as the machine, with one CPU and a slow disk, without huge pages and real-time limits. `decided` lists what qoslet did to the pod, and `fault` what an operator would
 complain about. A hog's row counts the neighbours to whom nothing happened; others have a row. `seen` has the day and the commit
 (`+` stands for changes that were not committed) and, where it was noted, the load that the machine around the guest had at the end, over five minutes on two CPUs.
 
