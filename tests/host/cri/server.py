@@ -47,6 +47,8 @@ class CriServer(grpc.GenericRpcHandler):
         self.commands: dict[str, tuple[int, bytes]] = {}
         """What ExecSync answers by the command's first word: its exit code and output."""
         self.asked: list[tuple[str, Any]] = []
+        self.heard: set[str] = set()
+        """Methods that were called, those too whose answer is held."""
         self.once: dict[str, list[bytes | Exception]] = {}
         self.always: dict[str, bytes | Exception] = {}
         self.boxes: dict[str, pb.PodSandbox] = {}
@@ -111,6 +113,7 @@ class CriServer(grpc.GenericRpcHandler):
 
     def _answer(self, method: str, does: Callable[[Any], Any], request: Any, context: Any) -> bytes:
         self.turning.wait()
+        self.heard.add(method)
         while method in self.held.split():
             time.sleep(0.01)
         with self._lock:

@@ -24,9 +24,9 @@ containers:
 
 
 def test_an_agent_that_ends_waits_for_a_start_that_is_under_way(hand: Hand) -> None:
-    hand.runtime.start(spec_of(NEVER), {})
     hand.server.held = "StartContainer"
-    hand.until(lambda: any(one.starting for one in hand.runtime.poll()))
+    hand.runtime.start(spec_of(NEVER), {})
+    hand.until(lambda: "StartContainer" in hand.server.heard)
     closing = threading.Thread(target=hand.runtime.close)
     closing.start()
     closing.join(0.2)
@@ -44,7 +44,7 @@ def test_an_agent_that_ends_begins_no_other_start(hand: Hand) -> None:
     spec, server = spec_of(NEVER), hand.server
     server.held = "StartContainer"
     hand.runtime.start(spec, {})
-    hand.until(lambda: any(one.starting for one in hand.runtime.poll()))
+    hand.until(lambda: "StartContainer" in server.heard)
     server.held = "StartContainer CreateContainer"
     hand.runtime.start(replace(spec, uid="other", key="default/other"), {})
     hand.until(lambda: len(server.boxes) == 2)
