@@ -30,7 +30,7 @@ from qoslet.core.plan.totals import bytes_of
 from qoslet.core.pressure import throttle_guard, throttle_stall
 from qoslet.core.pressure.guard_decision import GuardDecision, StallSituation, decide, probe_bytes
 from qoslet.core.pressure.guard_mode import Mode, WayToEnd
-from qoslet.core.pressure.guard_report import GuardReport, GuardRow, SaidDecisions
+from qoslet.core.pressure.guard_report import GuardReport, GuardRow
 from qoslet.core.pressure.stall_signs import mib
 from qoslet.core.pressure.throttle_guard import HighOverride
 
@@ -355,13 +355,11 @@ class Guard:
         self, watched: WatchedCgroup, decision: GuardDecision, error: str, mode: Mode
     ) -> None:
         """Keep, count and log a decision; one that changes nothing only if it is news."""
-        context, key = self._context, decision.key + error
-        if mode != "act" or error or decision.answer == "none":
-            if watched.said.has(key, context.now):
-                return
-            watched.said = watched.said.plus(key, context.now)
-        else:
-            watched.said = SaidDecisions()
+        context, changes = self._context, mode == "act" and not error and decision.answer != "none"
+        said = watched.said.after(decision.key + error, context.now, changes=changes)
+        if said is None:
+            return
+        watched.said = said
         signs = (
             watched.tracker.verdict.signals if decision.answer not in ("lower", "restore") else None
         )

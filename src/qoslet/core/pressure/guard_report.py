@@ -61,14 +61,15 @@ class SaidDecisions(Struct, frozen=True):
 
     times: dict[str, float] = {}
 
-    def has(self, key: str, now: float, policy: GuardPolicy = GUARD_POLICY) -> bool:
-        """Whether this was said a short while ago, whatever was said since."""
-        return key in self.times and now - self.times[key] < policy.log_repeat_seconds
-
-    def plus(self, key: str, now: float, policy: GuardPolicy = GUARD_POLICY) -> SaidDecisions:
-        """With one more."""
-        times = {one: at for one, at in self.times.items() if self.has(one, now, policy)}
-        return SaidDecisions({**times, key: now})
+    def after(
+        self, key: str, now: float, *, changes: bool, policy: GuardPolicy = GUARD_POLICY
+    ) -> SaidDecisions | None:
+        """With one more; empty after one that ``changes`` something. None where it is no news: it changes
+        nothing, and was said a short while ago, whatever was said since."""
+        if changes:
+            return SaidDecisions()
+        recent = {one: at for one, at in self.times.items() if now - at < policy.log_repeat_seconds}
+        return None if key in recent else SaidDecisions({**recent, key: now})
 
 
 class OverrideRow(Struct, frozen=True):

@@ -105,11 +105,12 @@ class StallReplay:
         decision = found.decision
         if decision is None:
             return
-        if mode == "act" and decision.answer != "none":
-            watched.said = SaidDecisions()
-            self._record(path, decision, mode, scene, watched)
-        elif not watched.said.has(decision.key, scene.seconds, self._policy.guard):
-            watched.said = watched.said.plus(decision.key, scene.seconds, self._policy.guard)
+        changes = mode == "act" and decision.answer != "none"
+        said = watched.said.after(
+            decision.key, scene.seconds, changes=changes, policy=self._policy.guard
+        )
+        if said is not None:
+            watched.said = said
             self._record(path, decision, mode, scene, watched)
         if mode == "act":
             self._act(path, watched, override, found, scene)
