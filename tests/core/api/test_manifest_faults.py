@@ -360,6 +360,14 @@ def test_a_name_that_is_there_twice_names_both_places() -> None:
     assert fault.message == "default/a occurs twice in the input: also at f.json: document 1"
 
 
+def test_a_pod_that_is_being_deleted_leaves_its_name_to_the_next() -> None:
+    # so a kubelet lists them while the first still runs
+    leaving = pod("a", metadata={"uid": "old", "deletionTimestamp": "2026-11-30T11:00:00Z"})
+    for pair in ((leaving, pod("a")), (pod("a"), leaving)):
+        assert len({one.uid for one in pods_of(*pair)}) == 2
+    assert len(faults_of(leaving, pod("a"), pod("a"))) == 1
+
+
 def test_the_same_name_in_another_namespace_is_another_pod() -> None:
     assert len(pods_of(pod("a"), pod("a", metadata={"namespace": "b"}))) == 2
 

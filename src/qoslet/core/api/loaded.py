@@ -128,7 +128,8 @@ class Loaded(PodSequence, Struct):
 
 
 class UniquePods:
-    """The pods of an input by name and UID."""
+    """The pods of an input by name and UID. One that is being deleted leaves its name to the next: a
+    kubelet may still run it, and lists both."""
 
     def __init__(self) -> None:
         self._names: dict[str, Spot] = {}
@@ -140,7 +141,7 @@ class UniquePods:
         """The pod as it is to be kept, which waits for a name of its own where another object has
         its; the fault of one that is there already, or whose UID another one has."""
         key = pod.key
-        first = self._names.setdefault(key, spot)
+        first = spot if pod.is_leaving else self._names.setdefault(key, spot)
         if first is spot:
             if claim is not None:
                 self._claims[key] = claim
