@@ -257,6 +257,14 @@ def test_a_reader_that_leaves_is_no_fault(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_a_python_without_our_packages_is_said() -> None:
+    script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from qoslet.cli.main import main; main()"
+    words = [sys.executable, "-S", "-c", script, "plan", "x.yaml"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 3
+    assert done.stderr == "qoslet: msgspec is not installed for this Python (pip install qoslet)\n"
+
+
 def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     def broken(arguments: object) -> int:
         raise ZeroDivisionError("a\x1bb")

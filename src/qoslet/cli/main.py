@@ -155,6 +155,10 @@ def _silence(descriptor: int) -> None:
 
 
 def _failed(error: Exception) -> int:
+    if isinstance(error, ModuleNotFoundError) and error.name == "msgspec":
+        # what prints messages needs it, too
+        os.write(2, b"qoslet: msgspec is not installed for this Python (pip install qoslet)\n")
+        return _EXIT_CANNOT
     from qoslet.errors import QosletError
     from qoslet.render.terminal import printable
     from qoslet.render.text.streams import complain
