@@ -19,6 +19,7 @@ from qoslet.core.guest.node_condition import condition_of
 from qoslet.core.guest.policy import governed, nothing_to_write
 from qoslet.core.guest.status import GuestSync
 from qoslet.core.problem import plural
+from qoslet.core.reconcile.journal import Key
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 from qoslet.errors import CannotDo, QosletError
 
@@ -60,6 +61,7 @@ class GuestAgent:
         self.executor = executor
         self.view: NodeView | None = None
         self.governed: tuple[Cgroup, ...] = ()
+        self._asked: dict[Key, str] = {}
         self.last = FilesSync()
         self.errors: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
@@ -138,6 +140,10 @@ class GuestAgent:
         if not same:
             root = to_cgroupfs(view.plan.node.kubelet.pods_cgroup)
             self.governed = governed(view.in_force, view.policy, root)
+            asked = () if view.allocated is None else governed(view.plan, view.policy, root)
+            self._asked = {
+                (one.path or "", row.file): row.applied for one in asked for row in one.settings
+            }
         return not same
 
     def _take_events(self) -> None:
@@ -161,7 +167,7 @@ class GuestAgent:
         pods_at = begun - view.source.age_seconds
         try:
             done = self.files.sync(
-                view.plan.node, self.governed, complete=complete, pods_at=pods_at
+                view.plan.node, self.governed, complete=complete, pods_at=pods_at, asked=self._asked
             )
         except (QosletError, OSError) as error:
             done = FilesSync(errors=[f"nothing was written: {error}"])

@@ -50,6 +50,13 @@ class FilesSync(Struct):
     missing: list[Key] = []
 
 
+class _Pods(Struct, frozen=True):
+    """When pods were read, and what they ask for where others are allocated."""
+
+    at: float
+    asked: Mapping[Key, str]
+
+
 class PolicyFiles:
     """One for each guest. The executor's journal has what every file held before; ``clock`` gives
     monotonic seconds. ``allow`` tells the driver that it may write in cgroups of others, ``plugin``
@@ -80,11 +87,12 @@ class PolicyFiles:
         *,
         complete: bool = True,
         pods_at: float = float("inf"),
+        asked: Mapping[Key, str] | None = None,
     ) -> FilesSync:
         """Write what differs, restore what is not among ``cgroups`` any more. Without ``complete``
         nothing is restored, and no sum lowered: what is absent there may be on the node all the same. ``pods_at`` is when
-        the pods were read, in monotonic seconds. Raises QosletError or OSError where the journal
-        cannot be written: then nothing is."""
+        the pods were read, in monotonic seconds; ``asked`` are the values that pods ask for where others are allocated.
+        Raises QosletError or OSError where the journal cannot be written: then nothing is."""
         result = FilesSync()
         executor, journal = self._executor, self._executor.journal
         self._take_pending(result)
@@ -99,7 +107,7 @@ class PolicyFiles:
         if taken := taken_over(journal.ledger, plugin, seen, node.host.page_size):
             self.adopt({one.path for one in taken})
             journal.record(taken)
-        rows = self._due(node, wanted, seen, plugin, result, pods_at)
+        rows = self._due(node, wanted, seen, plugin, result, _Pods(pods_at, asked or {}))
         if not complete:
             rows = [row for row in rows if not self._lowers_sum(wanted, row)]
         back = list[Difference]()
@@ -173,11 +181,11 @@ class PolicyFiles:
         seen: Mapping[str, ObservedCgroup],
         plugin: JournalState,
         result: FilesSync,
-        pods_at: float,
+        pods: _Pods,
     ) -> list[Difference]:
         """The differences to end now: first writes at once, what others have reset as the budget
-        allows, what the kubelet may be about to write, or the runtime's plugin has set for pods that
-        are newer, once it has settled."""
+        allows, what the kubelet may be about to write or has just written, or the runtime's plugin has set
+        for pods that are newer, once it has settled."""
         there = tuple(one for one in wanted if one.path in seen)
         now, ledger = self._clock(), self._executor.journal.ledger
         page, due, off = node.host.page_size, list[Difference](), set[Key]()
@@ -193,8 +201,13 @@ class PolicyFiles:
             may, is_reset = True, key in ledger.files and not is_ours(ledger, key, found, page)
             theirs = _is_kubelets(names[row.path], row.file, is_reset=is_reset)
             theirs = theirs or _is_plugins(plugin, key, found, page)
-            if theirs and not self._has_settled(key, row.wanted, now, pods_at):
-                continue
+            if theirs or _may_be_resize(row.file, found):
+                wait = SETTLE_SECONDS if theirs else 0.0
+                if not self._has_settled(key, row.wanted, now, pods.at, wait):
+                    continue
+                if key in pods.asked and same(row.file, pods.asked[key], found, page):
+                    # a kubelet writes what it has allocated before the status says so
+                    continue
             if is_reset:
                 known = self.rewrites.resets
                 may = self.rewrites.reset(key, found, now)
@@ -204,7 +217,10 @@ class PolicyFiles:
                 due.append(row)
         self._take_held(there, seen, off, page)
         self._unsettled = {key: one for key, one in self._unsettled.items() if key in off}
-        self._ask_at = now + SETTLE_SECONDS if self._unsettled else None
+        begun = [at for _, at in self._unsettled.values()]
+        # what may be news to the pods that are known is asked for at once
+        is_news = any(at > max(pods.at, now - SETTLE_SECONDS) for at in begun)
+        self._ask_at = now + (0.0 if is_news else SETTLE_SECONDS) if begun else None
         return due
 
     def _take_held(
@@ -231,13 +247,16 @@ class PolicyFiles:
         if theirs:
             record_done(journal, theirs)
 
-    def _has_settled(self, key: Key, wanted: str | None, now: float, pods_at: float) -> bool:
-        """Whether pods that were read a while after a difference was found plan the same all the
-        same."""
+    def _has_settled(
+        self, key: Key, wanted: str | None, now: float, pods_at: float, wait: float
+    ) -> bool:
+        """Whether pods that were read ``wait`` seconds after a difference was found, or none that could be
+        in time where they are only to be newer, plan the same all the same."""
         known = self._unsettled.get(key)
         if known is None or known[0] != wanted:
             known = self._unsettled[key] = wanted, now
-        return pods_at >= known[1] + SETTLE_SECONDS
+        late = not wait and now >= known[1] + SETTLE_SECONDS
+        return late or pods_at >= known[1] + wait
 
     def needs_pods(self) -> bool:
         """Whether the pods are to be read again, since something waits for that."""
@@ -338,6 +357,12 @@ def _is_kubelets(name: str, file: str, *, is_reset: bool) -> bool:
     """Whether the kubelet or its runtime may be about to write the file of a cgroup: CPU shares, with
     each pod and each resize; sums over pods, where they were reset."""
     return file.startswith("cpu.") or (is_reset and is_sum(name.rpartition("/")[2], file))
+
+
+def _may_be_resize(file: str, found: str) -> bool:
+    """Whether a kubelet with Memory QoS of its own may have written this as it resized a container: in a
+    new cgroup nothing is protected or throttled."""
+    return file.startswith("memory.") and found not in ("0", "max")
 
 
 def _is_plugins(plugin: JournalState, key: Key, found: str, page: int) -> bool:
