@@ -326,3 +326,20 @@ TAKEN: list[tuple[str, Any]] = [
         {"container.apparmor.security.beta.kubernetes.io/i": "localhost/x"},
     ),
 ]
+
+
+def test_a_pod_that_an_api_server_took_is_not_refused_for_a_newer_field() -> None:
+    document = with_value("spec.dnsPolicy", "ClusterSecond")
+    assert [path for path, _, _ in faults_of(document)] == ["spec.dnsPolicy"]
+    taken = with_value("metadata.uid", "a-b", with_value("status.phase", "Running", document))
+    found = pods_from(json_documents(json.dumps(taken).encode(), "f.json"), Options())
+    assert (len(found.pods), found.faults) == (1, [])
+    (problem,) = found.problems
+    assert (problem.severity, problem.where) == (
+        "warning",
+        "f.json: Pod default/web: spec.dnsPolicy",
+    )
+    broken = with_value("spec.containers.0.resources", {"limits": {"memory": "1Zi"}}, taken)
+    assert [path for path, _, _ in faults_of(broken)] == [
+        "spec.containers[0].resources.limits.memory"
+    ]

@@ -57,7 +57,7 @@ _HEAD = ("apiVersion", "kind", "metadata")
 def pods_from(documents: Iterable[Document | BadInput], options: Options) -> Loaded:
     """Read every document; faults among ``documents`` keep their place in the order. Input
     without anything that may hold pods is a fault."""
-    loader = _Loader(options, PodReader(options.allocated))
+    loader = _Loader(options, PodReader(options.allocated, trusts=True))
     loaded = loader.read(documents)
     if not loaded.sources and not loaded.faults:
         loaded.faults.append(no_pod(loaded.problems, seen=loaded.files))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qoslet.core.api.annotations import (
     CONFIG_HASH,
@@ -64,6 +65,8 @@ _QOS = (None, *get_args(QosClass))
 _ENOUGH = 1000
 """Faults of one pod after which its other containers are not looked at."""
 
+_TAKEN = "an API server has taken it, which may be newer than this rule"
+
 _POD_ITSELF = Place()
 
 
@@ -100,10 +103,12 @@ class DocumentPath(Struct, frozen=True, gc=False):
 
 
 class PodReader:
-    """Decodes pods; caches valid names and resources, which repeat."""
+    """Decodes pods; caches valid names and resources, which repeat. ``trusts``: what no value depends on
+    is not refused in a pod that an API server has taken, which may be newer than the rules here."""
 
-    def __init__(self, allocated: bool = False) -> None:
+    def __init__(self, allocated: bool = False, *, trusts: bool = False) -> None:
         self._allocated = allocated
+        self._trusts = trusts
         self._asked = ResourceDecoder()
         self._rules = PodRules()
         self._labels: set[str] = set()
@@ -124,8 +129,7 @@ class PodReader:
         level = self._pod_level(spec, actual, containers, found)
         overhead = self._overhead(spec, found)
         self._check_rest(spec, status, prefix, faults)
-        beside = Place(prefix, place.added) if prefix else _POD_ITSELF
-        faults += (*self._rules.check(shape, beside), *place.faults)
+        self._check_rules(shape, place, found)
         system, isolation, platform = platform_of(spec, annotations, prefix, faults)
         owner = (meta.annotations or {}) if prefix else {}
         policy = memory_of(annotations, owner, containers, prefix, notes)
@@ -159,6 +163,17 @@ class PodReader:
             bool(meta.deletion_timestamp) and not prefix,
         )
         return found
+
+    def _check_rules(self, shape: PodShape, place: DocumentPath, found: DecodedPod) -> None:
+        """Hold a pod against what an API server refuses."""
+        beside = Place(place.prefix, place.added) if place.prefix else _POD_ITSELF
+        broken = self._rules.check(shape, beside)
+        meta, status = place.metadata or _NO_METADATA, shape.status or _NO_STATUS
+        if broken and self._trusts and meta.uid and status.phase:
+            found.notes += [replace(one, hint=_TAKEN) for one in broken]
+        else:
+            found.faults += broken
+        found.faults += place.faults
 
     def _overhead(self, spec: PodSpecShape, found: DecodedPod) -> Quantities:
         if not spec.overhead:
@@ -362,11 +377,7 @@ def _label_fault(path: str, name: str) -> FieldFault:
 
 
 def _uid(
-    meta: Metadata,
-    annotations: dict[str, str],
-    namespace: str,
-    name: str,
-    found: DecodedPod,
+    meta: Metadata, annotations: dict[str, str], namespace: str, name: str, found: DecodedPod
 ) -> tuple[str, UidFrom]:
     """The UID that the cgroup is named after, and where it comes from."""
     path, uid = "metadata.uid", "" if found.prefix else meta.uid or ""

@@ -107,7 +107,7 @@ class BatchReader:
     from the status."""
 
     def __init__(self, allocated: bool = False) -> None:
-        self._reader = PodReader(allocated)
+        self._reader = PodReader(allocated, trusts=True)
         self._options = Options(allocated=allocated)
         self._shapes: dict[object, int] = {}
         self._kept: list[Pod] = []
