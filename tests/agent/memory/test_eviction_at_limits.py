@@ -61,6 +61,21 @@ def test_a_tier_that_is_out_of_memory_again_and_again_ends_the_pod_that_held_mos
     assert sum(line.startswith("evicting d/") for line in bench.said) == 1, "one decision"
 
 
+def test_a_tier_of_which_the_first_thing_seen_is_that_it_was_out_of_memory_has_two_tries() -> None:
+    bench = Pressed()
+    bench.pod("hog", 150, "cpu=100m memory=20Mi")
+    bench.pod("quiet", 10, "cpu=100m memory=20Mi")
+    tier = f"{ROOT}/kubepods/burstable"
+    out_of_memory(bench, tier, 0)
+    bench.turn()
+    for kills in (1, 2):
+        assert bench.keeper.running == {"hog", "quiet"}
+        out_of_memory(bench, tier, kills)
+        bench.time(20)
+    assert bench.keeper.running == {"quiet"}
+    assert any("out of memory 2 times in " in line for line in bench.said)
+
+
 def killing(bench: Pressed, *pods: tuple[str, int]) -> str:
     """A tier with these pods that was out of memory once, and is out of memory again now."""
     for name, held in pods:

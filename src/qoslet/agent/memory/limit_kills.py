@@ -22,9 +22,9 @@ class LimitKills:
         self._last: dict[str, MemorySample] = {}
         self._times: dict[str, deque[tuple[float, int]]] = {}
 
-    def add(self, sample: MemorySample, now: float) -> None:
-        """Count what happened since the last sample of the cgroup."""
-        before = self._last.get(sample.path)
+    def add(self, sample: MemorySample, now: float, first: MemorySample | None) -> None:
+        """Count what happened since the last sample of the cgroup, or since its ``first``."""
+        before = self._last.get(sample.path, first)
         self._last[sample.path] = sample
         kills = 0 if before is None else own_kills(before, sample)
         if kills:

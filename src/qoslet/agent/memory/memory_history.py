@@ -50,7 +50,7 @@ class MemoryHistory:
             if path in rows:
                 self._of.setdefault(path, deque(maxlen=MAX_SAMPLES)).append(sample)
                 if not rows[path].uid:
-                    self.limit_kills.add(sample, node.at)
+                    self.limit_kills.add(sample, node.at, self._cgroups.first.get(path))
         if samples:
             last = {path: history[-1] for path, history in self._of.items()}
             self.protected_bytes, self.hard_bytes = self.protected_cache(last)

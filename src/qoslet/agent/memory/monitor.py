@@ -135,7 +135,8 @@ class MemoryMonitor:
         come = [one.path for one in moved.added]
         self._parts.watch.follow(self.groups.groups if whole else {*again, *come})
         # of groups that others may have made, what happened before is no news
-        self._sample(frozenset(one.path for one in moved.added if not one.uid))
+        above = frozenset(one.path for one in moved.added if not one.uid)
+        self.groups.first.update(self._sample(above))
         self.hurry(True)
 
     def _cgroups_to_read(self, now: float, whole: bool) -> frozenset[str]:

@@ -11,6 +11,7 @@ from qoslet.agent.state.pod_worker import PodWorker
 from qoslet.agent.state.sync_context import SyncContext
 from qoslet.core.api.aggregate import requests
 from qoslet.core.memory.rows import TrackedCgroup
+from qoslet.core.memory.sample import MemorySample
 from qoslet.core.quantity import ZERO
 from qoslet.core.resources.cgroup_tree import Cgroup
 
@@ -33,6 +34,8 @@ class TrackedCgroups:
         self._groups: dict[str, TrackedCgroup] = {}
         self.guarded_pods: set[str] = set()
         """The UIDs of pods whose own annotation turns the guard on."""
+        self.first: dict[str, MemorySample] = {}
+        """Each cgroup above pods as it was when it was tracked: what happens from then on is news."""
 
     @property
     def groups(self) -> Mapping[str, TrackedCgroup]:
@@ -108,6 +111,7 @@ class TrackedCgroups:
         for old in self._node_cgroups:
             if old.path is not None and old.path not in paths:
                 change.removed.append(self._groups.pop(old.path))
+                self.first.pop(old.path, None)
         self._node_cgroups = upper
         for group in upper:
             if group.path is None:
