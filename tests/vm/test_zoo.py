@@ -23,6 +23,7 @@ from tests.vm.zoo import HEADS, _row, merged, rows_from, rows_of, write_page
 BURST = Load("burst", ("burst", 90), "finishes")
 OVER = Load("over", ("burst", 110), "killed")
 READER = Load("reader", ("reader", 150), "untouched")
+WRITES = Load("loop", ("looped", 60, 80), "as alone")
 DONE = "burst.c0 90 1 0 2.50 0 0.90 0.00 0.10 12 0 0 90"
 LIVES = "reader.c0 900 0 0 40.00 1 0.10 0.20 0.30 400 0 0 77"
 GONE = "over.c0 95 0 0 6.00 0 1.00 2.00 0.10 12 9 1 96"
@@ -74,6 +75,7 @@ def test_what_is_as_expected_has_no_fault():
     assert faults(READER, LIVES) == ()
     hog = Load("hog", ("hog", 1500, 10), "evicted", 0, 0)
     assert faults(hog, GONE, {"c0": "Evicted"}, ["end"]) == ()
+    assert faults(WRITES, LIVES) == faults(WRITES, GONE, {"c0": "OOMKilled"}, ["limit"]) == ()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,8 @@ def test_what_is_as_expected_has_no_fault():
         (READER, LIVES, {}, ["lift", "lift"], "decided: lift, lift"),
         (READER, GONE, {"c0": "Evicted"}, [], "evicted, expected: untouched"),
         (READER, GONE, {"c0": "Error"}, [], "ended: Error, expected: untouched"),
+        (WRITES, GONE, {"c0": "Error"}, [], "ended: Error, expected: as alone"),
+        (WRITES, GONE, {"c0": "Evicted"}, ["evict"], "evicted, expected: as alone"),
         (BURST, "burst.c0 9 2 28 1 0 0 0 0 0 0 0 9", {"c0": "Error"}, [], "failed with errno 28"),
     ],
 )

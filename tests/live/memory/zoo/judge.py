@@ -121,6 +121,7 @@ _GOOD = {
     "killed": ("killed",),
     "ends": ("finished", "killed"),
     "goes on": ("running",),
+    "as alone": ("running", "killed"),
     "untouched": ("running", "finished"),
     "left alone": ("running", "finished"),
     "evicted": ("evicted",),

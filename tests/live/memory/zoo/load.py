@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Expected = Literal["finishes", "killed", "ends", "goes on", "untouched", "left alone", "evicted"]
+Expected = Literal[
+    "finishes", "killed", "ends", "goes on", "as alone", "untouched", "left alone", "evicted"
+]
 """``finishes``: the program reaches its end. ``killed``: the kernel's OOM killer ends it at its
 limit. ``ends``: one of both, by what this kernel charges. ``goes on``: it works to the end of the
-watch. ``untouched``: so it does, and nothing is decided about it. ``left alone``: nothing is decided
+watch. ``as alone``: so it does, or the kernel kills it, as it does with the limit alone where the disk is slow.
+``untouched``: so it does, and nothing is decided about it. ``left alone``: nothing is decided
 about it, however it gets on. ``evicted``: the pod is evicted for the node's or a QoS cgroup's sake."""
 
 ENDING: Final = ("finishes", "killed", "ends", "evicted")

@@ -43,7 +43,7 @@ ANONYMOUS: Final = (
     Load("madv-pageout", ("paged-out", 90, 10), "finishes"),
     Load("mlock", ("locked", 90), "finishes", capable=True),
     Load("mlock-over", ("locked", 110), "killed", capable=True),
-    Load("stopped", ("stopped", 80, 10), "left alone"),
+    Load("stopped", ("stopped", 77, 10), "left alone"),
     Load("opted-out", ("burst", 90), "left alone", guard="off"),
     Load("no-limit", ("burst", 150), "finishes", limit=0, high="64Mi"),
     Load("pod-limit", ("burst", 90), "finishes", limit=0, pod_limit=96),
