@@ -183,6 +183,52 @@ def test_one_that_has_not_ended_for_long_holds_up_nobody() -> None:
     assert "small" not in bench.keeper.running, bench.said
 
 
+def taking_its_time() -> Pressed:
+    """The usual pods, of which the hog has a minute to end and takes all of it."""
+    bench = Pressed()
+    hog = pod_of("hog", resources())
+    bench.source.put(hog, spec_of(hog, grace=60.0))
+    bench.holds["hog"] = {"held": 1300, "cache": 0, "shmem": 0}
+    for name in ("small", "b"):
+        bench.pod(name, 100)
+    bench.time(3)
+    bench.keeper.slow.add("hog")
+    return bench
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_one_that_takes_its_time_to_end_is_ended_before_others(stuck: bool) -> None:
+    bench = taking_its_time()
+    bench.source.drop("hog")
+    bench.time(15)
+    assert "hog" in bench.keeper.running
+    if stuck:
+        bench.keeper.stuck.add("hog")
+    said = short(bench).time(2)
+    assert bench.keeper.running == {"small", "b", *(["hog"] if stuck else [])}
+    assert "evicting d/hog: memory is short on the node: best-effort: uses 1300 MiB" in said[0]
+    assert "; it has been stopping for 1" in said[0]
+    if not stuck:
+        bench.frees("hog")
+        assert any("d/hog was removed 0." in line for line in said + bench.time(2))
+    bench.time(15)
+    assert ("small" in bench.keeper.running) != stuck, "it was tried"
+
+
+def test_one_that_is_begun_anew_and_ended_at_once_for_memory_goes_on_to_begin() -> None:
+    bench = taking_its_time()
+    edited = pod_of("hog", resources())
+    bench.source.put(edited, spec_of(edited, command="other"))
+    bench.time(15)
+    short(bench).time(2)
+    assert any(line.startswith("evicting d/hog: ") for line in bench.said)
+    bench.available += 1300
+    bench.stall, bench.scans = 0.0, 0
+    bench.time(3)
+    assert "hog" in bench.keeper.running
+    assert bench.rows["hog"].reason == ""
+
+
 def test_one_that_was_just_asked_to_stop_is_waited_for() -> None:
     bench = usual(Pressed())
     bench.keeper.slow.add("hog")

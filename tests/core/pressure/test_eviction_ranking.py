@@ -248,6 +248,19 @@ def test_who_ends_already_is_not_waited_for_where_that_is_too_long_or_too_little
     assert choice.victim.uid == "quiet"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "fills", "goes"),
+    [(1.0, False, False), (ENDING_SECONDS, False, True), (1.0, True, True)],
+)
+def test_who_ends_already_is_ended_at_once_where_it_takes_long_or_fills_the_node(
+    seconds: float, fills: bool, goes: bool
+) -> None:
+    hog = pod("hog", held=900, ending=True, ending_seconds=seconds, hastens=True, fills=fills)
+    choice = choose_victim([pod("quiet", held=220), hog], 200 * MIB, 1.0)
+    assert choice.victim == (hog if goes else None)
+    assert not goes or f"; it has been stopping for {seconds:.0f} s; other" in choice.because
+
+
 def test_the_numbers_behind_it() -> None:
     pods = [pod("hog", held=900), pod("b", "Burstable", 90, 100)]
     assert choose_victim(pods, 200 * MIB, 1.0).because == (

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from qoslet.agent.memory.guard_actions import KILL_GRACE_SECONDS
 from qoslet.agent.memory_ports import MemoryReader
 from qoslet.agent.state.pod_phases import WorkerPhase
 from qoslet.agent.state.pod_worker import PodWorker
@@ -78,8 +79,16 @@ def candidate_of(
         critical=worker.pod.critical,
         ending=worker.phase is not WorkerPhase.RUNNING,
         ending_seconds=max(0.0, wall - worker.since_wall_seconds),
+        hastens=_hastens(worker, wall),
         mode=mode,
     )
+
+
+def _hastens(worker: PodWorker, wall: float) -> bool:
+    """Whether a pod that ends may take so long for it that it is worth ending it at once."""
+    grace = worker.grace_seconds if worker.stop_seconds is None else worker.stop_seconds
+    left = worker.since_wall_seconds + grace - wall
+    return worker.phase is WorkerPhase.TERMINATING and left >= KILL_GRACE_SECONDS
 
 
 def with_fillers(

@@ -101,8 +101,18 @@ class Evictor:
     def evict(
         self, victim: Candidate, path: str, message: str, node: NodeMemory, now: float
     ) -> None:
-        """Stop a pod at once, for the cgroup ``path``."""
+        """Stop a pod at once, for the cgroup ``path``; one that ends already goes on as it would have."""
         worker = self._context.workers[victim.uid]
+        if worker.phase is not WorkerPhase.TERMINATING:
+            self._fail(worker, message, now)
+        had = node.available
+        left = self._left_by(worker)
+        self._pending = _PendingEviction(worker, path, now, had, victim.freed, had, now, left)
+        self._kills.expect(worker, [one.name for one in worker.container_states])
+        stop(self._context, worker, 0.0)
+
+    def _fail(self, worker: PodWorker, message: str, now: float) -> None:
+        """Let a pod count as evicted, and begin again after a back-off."""
         config = self._context.config.eviction_backoff
         before = self._restarts.get(worker.uid)
         fresh = before is None or (
@@ -112,11 +122,6 @@ class Evictor:
         self._restarts[worker.uid] = _RestartDelay(delay, now + delay)
         worker.failed, worker.restart_pending = True, False
         worker.eviction_reason = (REASON, message)
-        had = node.available
-        left = self._left_by(worker)
-        self._pending = _PendingEviction(worker, path, now, had, victim.freed, had, now, left)
-        self._kills.expect(worker, [one.name for one in worker.container_states])
-        stop(self._context, worker, 0.0)
 
     def follow(self, samples: Mapping[str, MemorySample], node: NodeMemory, now: float) -> bool:
         """Check whether the victim is gone; True in the sync in which it is."""

@@ -68,7 +68,8 @@ class Candidate(Struct, frozen=True):
     """A pod below what is short of memory. Amounts are bytes: ``charged`` is what it holds without
     page cache, swapped or not; ``freed`` is what its end frees, without files that survive it.
     ``protected`` is the larger of its effective ``memory.low`` and ``memory.min``. ``ending``: it
-    was already asked to stop, ``ending_seconds`` ago. ``fills``: it is what fills the node."""
+    was already asked to stop, ``ending_seconds`` ago. ``hastens``: it has most of its grace period left, and is
+    ended at once if it is evicted. ``fills``: it is what fills the node."""
 
     uid: str
     key: str
@@ -81,6 +82,7 @@ class Candidate(Struct, frozen=True):
     critical: bool = False
     ending: bool = False
     ending_seconds: float = 0.0
+    hastens: bool = False
     mode: GuardMode = "act"
     fills: bool = False
 
@@ -88,6 +90,11 @@ class Candidate(Struct, frozen=True):
     def excess(self) -> int:
         """Bytes in use above request and effective protection."""
         return max(0, self.charged - max(self.request, self.protected))
+
+    @property
+    def lingers(self) -> bool:
+        """Whether it was asked to stop and is not waited for, since it can be ended at once."""
+        return self.hastens and (self.fills or self.ending_seconds >= ENDING_SECONDS)
 
 
 def charged_and_freed(
@@ -141,7 +148,7 @@ def choose_victim(
     than ``ENDING_SECONDS`` are waited for if they free enough, but not where the guard would end a
     container meanwhile."""
     ending = [one for one in candidates if one.ending and one.freed >= MIN_FREED_BYTES]
-    ending = [one for one in ending if one.ending_seconds < ENDING_SECONDS]
+    ending = [one for one in ending if one.ending_seconds < ENDING_SECONDS and not one.lingers]
     if ending and not guarded and _sum(ending) >= missing:
         keys = ", ".join(sorted(one.key for one in ending))
         text = f"ending already: {keys}; that frees {human_bytes(_sum(ending))} of {human_bytes(missing)} missing"
@@ -217,7 +224,7 @@ def _able(one: Candidate) -> bool:
 
 def _may_end(one: Candidate) -> bool:
     """Whether the pod may be evicted."""
-    return not one.ending and not one.critical and one.mode != "off"
+    return (not one.ending or one.lingers) and not one.critical and one.mode != "off"
 
 
 def _exceeds(one: Candidate) -> bool:
@@ -264,6 +271,8 @@ def _because(ranked: Sequence[Candidate], missing: int, reason: EvictionReason) 
         EvictionReason.GUARANTEED: "guaranteed, and no other pod is enough",
     }
     numbers = f"uses {human_bytes(first.charged)}, request {human_bytes(first.request)}, protected {human_bytes(first.protected)}, {human_bytes(first.excess)} above, priority {first.priority}; evicting it frees {human_bytes(first.freed)} of {human_bytes(missing)} missing"
+    if first.ending:
+        numbers = f"{numbers}; it has been stopping for {first.ending_seconds:.0f} s"
     rest = len(ranked) - 1
     after = f"; other candidates: {rest}" if rest else "; no other candidate"
     return f"{words[reason]}: {numbers}{after}"
