@@ -228,6 +228,40 @@ def test_pods_that_pin_cpus_are_planned_one_by_one(tmp_path: Path) -> None:
     assert found["problems"]
 
 
+STATIC = {"cpu-manager-policy": "static", "kube-reserved": "cpu=500m"}
+
+
+@pytest.mark.parametrize("arguments", [STATIC, {"cgroups-per-qos": "false"}])
+@pytest.mark.parametrize("options", [(), ("--to", "kubernetes=1.37")])
+def test_no_pod_is_lost_where_kubeadm_passes_the_flags(
+    tmp_path: Path, arguments: dict[str, str], options: tuple[str, ...]
+) -> None:
+    document = {
+        "apiVersion": "kubeadm.k8s.io/v1beta3",
+        "kind": "InitConfiguration",
+        "nodeRegistration": {"kubeletExtraArgs": {"enforce-node-allocatable": "none", **arguments}},
+    }
+    (tmp_path / "kubeadm.yaml").write_text(json.dumps(document))
+    text = text_of(cluster(2, 16))
+    for way in (("--node", "kubeadm.yaml"), ("--node-with", "pool", "kubeadm.yaml")):
+        found = fleet(tmp_path, "-", *way, *options, stdin=text)
+        assert [one["pods"] for one in found["nodes"]] == [8, 8]
+        assert found["totals"]["requested"] == {"cpu": "7", "memory": "5632Mi"}
+
+
+def test_no_pod_of_a_windows_node_is_lost_beside_another_side(tmp_path: Path) -> None:
+    items = cluster(2, 16)
+    items[1]["status"]["nodeInfo"]["operatingSystem"] = "windows"
+    text = text_of(items)
+    alone = fleet(tmp_path, "-", stdin=text)
+    assert [one["pods"] for one in alone["nodes"]] == [8, 8]
+    found = fleet(tmp_path, "-", "--to", "kubernetes=1.37", stdin=text)
+    assert found["totals"]["requested"] == alone["totals"]["requested"]
+    assert [one["pods"] for one in found["nodes"]] == [8, 8]
+    windows = by_name(found)["node-1"]
+    assert (windows["changes"]["worse"], windows["changes"]["better"]) == (0, 0)
+
+
 def test_bundles_bring_their_configuration(tmp_path: Path) -> None:
     text = text_of([node("node-0")])
     (tmp_path / "c.json").write_text(text)

@@ -50,7 +50,7 @@ def sides(draw: st.DrawFn) -> list[Node]:
 
 def _plain(node: Node) -> Node:
     kubelet = replace(node.kubelet, cpu_manager_policy="none", cgroups_per_qos=True)
-    return replace(node, os="linux", kubelet=kubelet)
+    return replace(node, kubelet=kubelet)
 
 
 @st.composite

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from qoslet.core.api.pod import Pod
 
-_STATIC = ("cpuManagerPolicy", "memoryManagerPolicy")
-
 
 class Configured(Struct, frozen=True):
     """The sides of a fleet: flags and documents of each. ``exact``: pods of a node may depend on
@@ -48,23 +46,13 @@ def configured(args: argparse.Namespace, sides: Sequence[argparse.Namespace]) ->
         Configuration(_documents(path), label_selector(selector))
         for selector, path in args.node_with
     ]
-    flags, configurations = [], []
+    flags, configurations, exact = [], [], False
     for side in sides:
         own = Configuration([one for path in side.node for one in _documents(path)])
         flags.append(flags_of(side))
         configurations.append((*((own,) if side.node else ()), *chosen))
         for some in (own, *chosen):
-            _check(flags[-1], some)
-    exact = any(_is_static(getattr(one, name)) for one in flags for name in _FLAGS) or any(
-        _is_static(document.get(field))
-        for some in configurations
-        for one in some
-        for _, document in one.documents
-        for field in _STATIC
-    )
-    exact = exact or any(
-        _is_false(one, some) for one, some in zip(flags, configurations, strict=True)
-    )
+            exact |= _is_exact(flags[-1], some)
     paths = tuple(tuple(side.node) for side in sides)
     return Configured(tuple(flags), tuple(configurations), paths, exact)
 
@@ -72,36 +60,23 @@ def configured(args: argparse.Namespace, sides: Sequence[argparse.Namespace]) ->
 _LARGE = b'{"status": {"capacity": {"cpu": "1024", "memory": "16Ti", "pods": "1000"}}}'
 
 
-def _check(flags: Flags, configuration: Configuration) -> None:
-    """Raise BadInputs for options and documents that are wrong on any node: each node of the
-    cluster would be broken by them."""
+def _is_exact(flags: Flags, configuration: Configuration) -> bool:
+    """Whether pods of a node may depend on each other: CPUs or memory are assigned to each, or
+    containers stand side by side without the cgroup of a pod. Raise BadInputs for options and
+    documents that are wrong on any node: each node of the cluster would be broken by them."""
     places = ("--", *(place for place, _ in configuration.documents))
     try:
-        NodeFactory(flags, [Configuration(configuration.documents)]).of(
+        found = NodeFactory(flags, [Configuration(configuration.documents)]).of(
             NodeRow("any", "any node", _LARGE, {})
         )
     except BadInputs as error:
         wrong = [one for one in error.faults if one.where.startswith(places)]
         if wrong:
             raise BadInputs(wrong) from None
-
-
-_FLAGS = ("cpu_manager_policy", "memory_manager_policy")
-
-
-def _is_static(value: object) -> bool:
-    return isinstance(value, str) and value.lower() == "static"
-
-
-def _is_false(flags: Flags, configurations: Sequence[Configuration]) -> bool:
-    """Whether containers may stand side by side without the cgroup of a pod."""
-    if flags.cgroups_per_qos is not None:
-        return flags.cgroups_per_qos.lower() != "true"
-    return any(
-        document.get("cgroupsPerQOS") is False
-        for one in configurations
-        for _, document in one.documents
-    )
+        return True
+    kubelet = found.node.kubelet
+    policies = kubelet.cpu_manager_policy, kubelet.memory_manager_policy
+    return not kubelet.cgroups_per_qos or any(one.lower() == "static" for one in policies)
 
 
 def _documents(path: str) -> list[tuple[str, Any]]:

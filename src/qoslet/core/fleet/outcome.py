@@ -166,6 +166,8 @@ class NodePlanner:
         self, node: Node, groups: Sequence[ShapeGroup], problems: Sequence[Problem]
     ) -> NodePlan:
         """The same by planning every pod."""
+        if any(one.count > 1 for one in groups):
+            raise AssertionError("pods that depend on each other were not kept apart")
         live = LivePlan(node)
         found = [member(self.shapes[one.shape], one.first) for one in groups]
         live.add_all(found)

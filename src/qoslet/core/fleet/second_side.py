@@ -52,8 +52,7 @@ class SecondSide:
         self._known: dict[object, tuple[NodeOutcome, NodeChange]] = {}
         self._same_room = _room(before) == _room(after)
         self.is_exact = any(
-            one.is_exact or not one.node.kubelet.cgroups_per_qos or one.node.os == "windows"
-            for one in self._sides
+            one.is_exact or not one.node.kubelet.cgroups_per_qos for one in self._sides
         )
         """Whether each pod must be known, as where two shapes stand side by side without a pod's
         cgroup."""
