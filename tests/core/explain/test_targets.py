@@ -129,8 +129,7 @@ def test_names_of_pods_come_first() -> None:
         ("deployment/wbe", "no pod of deployment 'wbe' (did you mean web"),
         ("sts/web", "no pod of statefulset 'web'"),
         ("deployment/app", "no pod of deployment 'app'"),
-        ("kubepods", "did you mean the cgroup /kubepods?"),
-        ("burstable", "did you mean the cgroup /kubepods/burstable?"),
+        ("side", "did you mean web/side or lone/side?"),
         ("pod/nope", "no pod or container named 'nope'"),
         ("pod/web/none", "no pod or container named 'web/none'"),
         ("service/web", "no pod or container named 'service/web'"),
@@ -144,6 +143,22 @@ def test_what_is_not_there(target: str, words: str) -> None:
     with pytest.raises(BadInput) as found:
         select(made, target)
     assert words in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("driver", "targets"),
+    [
+        ("cgroupfs", "burstable kubepods/burstable"),
+        ("systemd", "burstable kubepods-burstable.slice kubepods.slice/kubepods-burstable.slice"),
+    ],
+)
+def test_above_pods_the_end_of_a_name_is_enough(driver: str, targets: str) -> None:
+    made = planned(pod("web"), flags=Flags(cgroup_driver=driver))
+    for target in targets.split():
+        assert [c.name for c in select(made, target)] == ["/kubepods/burstable"]
+    assert names(planned(pod("burstable"), pod("web")), "burstable")[0] == "default/burstable:pod"
+    with pytest.raises(BadInput):
+        select(made, "")
 
 
 def test_what_another_namespace_has_is_no_suggestion() -> None:

@@ -17,8 +17,8 @@ OOM = "oom_score_adj"
 
 def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup]:
     """The cgroups of ``[NAMESPACE/]POD[/CONTAINER]``, of kubectl's ``TYPE/NAME``, or the one of that
-    name; all cgroups of a pod. Raises BadInput for an unknown or ambiguous target, with
-    candidates."""
+    name, of which the end is enough above pods (``burstable``); all cgroups of a pod. Raises BadInput
+    for an unknown or ambiguous target, with candidates."""
     if target.startswith("/"):
         return _by_name(plan, target)
     exact: dict[str, list[Cgroup]] = {}
@@ -32,6 +32,9 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
                 exact.setdefault(key, []).append(cgroup)
     if not exact and "/" in target:
         exact = _by_type(plan, target, namespace)
+    if not exact and target:
+        above = [c for c in plan.cgroups if c.pod is None and _ends(c, target)]
+        exact = {cgroup.name: [cgroup] for cgroup in above}
     if len(exact) == 1:
         return next(iter(exact.values()))
     if exact:
@@ -45,6 +48,11 @@ def select(plan: Plan, target: str, namespace: str | None = None) -> list[Cgroup
     place = f" in namespace {namespace}" if namespace else ""
     message = f"no pod or container named {target!r}{place}"
     raise BadInput(message, where="POD", hint=_near(plan, target, namespace))
+
+
+def _ends(cgroup: Cgroup, target: str) -> bool:
+    """Whether the target is the end of a cgroup's name or path."""
+    return any(one.endswith(f"/{target}") for one in (cgroup.name, cgroup.path or ""))
 
 
 def _by_type(plan: Plan, text: str, namespace: str | None) -> dict[str, list[Cgroup]]:
@@ -102,6 +110,16 @@ def _sandbox_hint(plan: Plan, path: str) -> str:
 
 
 def _near(plan: Plan, target: str, namespace: str | None) -> str:
+    containers = [
+        f"{c.pod.name}/{target}"
+        for c in plan.cgroups
+        if c.pod is not None
+        and namespace in (None, c.pod.namespace)
+        and c.container is not None
+        and c.container.name == target
+    ]
+    if containers:
+        return f"did you mean {' or '.join(_some(containers, 3))}?"
     for cgroup in plan.cgroups:
         if cgroup.name.endswith(f"/{target}"):
             return f"did you mean the cgroup {cgroup.name}?"
