@@ -90,6 +90,21 @@ def test_usage_is_joined_with_requests_and_limits() -> None:
     assert row.memory_share == 100 / 128
 
 
+def test_above_containers_v1_counts_no_oom_kills() -> None:
+    answer = made()
+    v1 = {"memory.limit_in_bytes": str(128 * MIB)}
+    v2 = {"memory.events": "oom_kill 3"}
+    for values, above in ((v1, None), (v2, 3)):
+        found = {
+            cgroup.path: ObservedCgroup(cgroup.path, 1, values, oom_kills=3)
+            for cgroup in answer.cgroups
+            if cgroup.path
+        }
+        rows = by_title(top_rows(answer, None, Observed(0.0, found)))
+        assert rows["app"].oom_kills == 3
+        assert [rows[one].oom_kills for one in ("default/web", "burstable")] == [above] * 2
+
+
 def test_a_pod_has_the_requests_of_what_runs_in_it() -> None:
     row = by_title(top_rows(made(), None, Observed(0.0, {})))["default/web"]
     assert row.cpu_request == 0.15

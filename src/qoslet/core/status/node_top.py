@@ -190,6 +190,8 @@ def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> To
     there = seen or ObservedCgroup("", 0)
     files = {**row.planned, **there.values} if seen is not None else row.planned
     protected = [_bytes(files.get(name)) or 0 for name in PROTECTION]
+    # without memory.events it is cgroup v1, whose counter of OOM kills has not those below
+    whole = row.level == "container" or bool(there.values.get("memory.events"))
     return TopRow(
         name=row.name,
         path=row.path,
@@ -210,7 +212,7 @@ def _row(row: PlannedRow, seen: ObservedCgroup | None, used: Usage | None) -> To
         memory_protected=max(protected),
         pressure=_some(there.values.get("memory.pressure")),
         cpu_pressure=_some(there.values.get("cpu.pressure")),
-        oom_kills=there.oom_kills,
+        oom_kills=there.oom_kills if whole else None,
         events=_events(there.values.get("memory.events", "")),
         identity=there.identity,
         has_ended=row.has_ended,
