@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from qoslet.core.status.fields import FIELDS
+from qoslet.core.status.fields import FIELDS, LEFT_OUT, WORK, WORK_FAILED
 from qoslet.core.status.meter import BOUNDS
 from qoslet.core.status.series import (
     KUBELET_LABELS,
@@ -167,10 +167,6 @@ SAMPLES: Mapping[str, Callable[[Snapshot], Iterable[Sample]]] = {
 }
 """How the samples of each field that has a metric are read."""
 
-MANAGER = "qoslet_cgroup_manager_duration_seconds"
-FAILURES = "qoslet_cgroup_manager_failures"
-LEFT_OUT = "qoslet_series_left_out"
-
 
 class _Collector:
     """One snapshot, as the client library asks for it."""
@@ -188,10 +184,10 @@ class _Collector:
         for row, samples in kept.items():
             yield _family(row.name, row.help, row.labels, row.counter, samples)
         yield _family(
-            LEFT_OUT,
-            "Series of a level that are left out, since there would be more than the agent may have.",
-            ("level",),
-            False,
+            LEFT_OUT.name,
+            LEFT_OUT.help,
+            LEFT_OUT.labels,
+            LEFT_OUT.counter,
             [((level,), count) for level, count in left.items()],
         )
         if self._options.kubelet_names:
@@ -202,12 +198,8 @@ class _Collector:
         """What the agent did with cgroups."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-        duration = HistogramMetricFamily(
-            MANAGER, "Work on a group, by what was done.", labels=["operation_type"]
-        )
-        failed = CounterMetricFamily(
-            FAILURES, "Work on a group that failed.", labels=["operation_type"]
-        )
+        duration = HistogramMetricFamily(WORK.name, WORK.help, labels=WORK.labels)
+        failed = CounterMetricFamily(WORK_FAILED.name, WORK_FAILED.help, labels=WORK_FAILED.labels)
         for kind in ("create", "update", "destroy"):
             meter = self._snapshot.meters.get(kind)
             if meter is not None:

@@ -167,6 +167,20 @@ _EVENTS = (
 FIELDS = (*_PODS, *_AGENT, *_MEMORY, *_USAGE, *_EVENTS)
 """Every field; metrics are printed in this order, gauges before counters."""
 
+LEFT_OUT = _gauge(
+    "series_left_out",
+    "Series of a level that are left out, since there would be more than the agent may have.",
+    "level",
+)
+WORK = Metric(
+    "qoslet_cgroup_manager_duration_seconds",
+    "Work on a group, by what was done.",
+    ("operation_type",),
+)
+WORK_FAILED = _counter("cgroup_manager_failures", "Work on a group that failed.", "operation_type")
+OF_AGENT = {"left_out": LEFT_OUT, "work": WORK, "work_failed": WORK_FAILED}
+"""What the metrics say of the agent itself, from no field."""
+
 BY_NAME = {field.name: field for field in FIELDS}
 
 

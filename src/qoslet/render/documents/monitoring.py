@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from qoslet.core.guest.monitoring import GUEST_ALERTS, GUEST_METRICS, GUEST_PANELS
-from qoslet.core.status.fields import FIELDS, Metric
+from qoslet.core.status.fields import FIELDS, OF_AGENT, Metric
 from qoslet.core.status.monitoring import ALERTS, PANELS, Alert, Panel, promql, series_name
 from qoslet.render.documents import Document
 
@@ -34,7 +34,7 @@ class Monitoring(Struct, frozen=True):
 OF_PODS = Monitoring(
     "qoslet",
     "Pods, their CPU and memory, and the guard of nodes that qoslet runs.",
-    {field.name: field.metric for field in FIELDS if field.metric is not None},
+    {**{field.name: field.metric for field in FIELDS if field.metric is not None}, **OF_AGENT},
     PANELS,
     ALERTS,
     "cycle",
