@@ -354,3 +354,15 @@ def test_names_of_classes_leave_each_other_room() -> None:
     assert [name[0] for _, name in rows] == ["G", "B"] * 2
     for (x, name), (after, _) in (rows[:2], rows[2:]):
         assert float(x) + 7 * len(name) <= float(after)
+
+
+def test_a_user_without_a_runtime_directory_is_told_to_name_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
+    with pytest.raises(CannotDo) as found:
+        listening("unix:")
+    assert "journal" not in str(found.value)
+    assert found.value.where == str(tmp_path / "none")
+    assert found.value.hint == "give its place: --listen unix:PATH"

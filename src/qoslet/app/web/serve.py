@@ -66,7 +66,13 @@ def listening(text: str) -> Listening:
 
 def _private(path: str) -> Listening:
     if not path:
-        folder = own_state_directory()
+        try:
+            folder = own_state_directory()
+        except CannotDo as error:
+            hint = "give its place: --listen unix:PATH"
+            raise CannotDo(
+                "no runtime directory for the socket", where=error.where, hint=hint
+            ) from None
         os.makedirs(folder, 0o700, exist_ok=True)
         path = f"{folder}/{SOCKET}"
     folder, _, name = os.path.abspath(path).rpartition("/")

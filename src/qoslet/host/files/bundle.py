@@ -57,4 +57,4 @@ def write_bundle(path: str, data: bytes) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         message = f"cannot be written: {reason}"
-        raise CannotDo(message, where=shown(path), hint="name a file with -o") from error
+        raise CannotDo(message, where=shown(path), hint="name another file with -o") from error
