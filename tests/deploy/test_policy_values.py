@@ -13,7 +13,7 @@ from qoslet.core.guest.policy import ENDS, GUEST_MODES, NAMEABLE
 from qoslet.core.guest.policy_document import policy_of
 from qoslet.core.versions.kubernetes import MEMORY_QOS_VARIANTS
 from qoslet.errors import BadInput
-from tests.deploy.objects import CHART, chart
+from tests.deploy.objects import CHART, chart, rendered
 
 POLICY = ("ConfigMap", "qoslet-policy")
 
@@ -46,6 +46,15 @@ def test_the_chart_takes_the_policies_that_an_agent_takes(policy: dict[str, Any]
         assert not by_helm
     else:
         assert by_helm
+
+
+@pytest.mark.parametrize("policy", [None, {}])
+def test_a_policy_whose_values_were_removed_is_one(policy: dict[str, Any] | None) -> None:
+    """As by --set policy=null, or by policy.mode=null, which leaves an empty map."""
+    values = {**yaml.safe_load((CHART / "values.yaml").read_text()), "policy": policy}
+    text = rendered(CHART / "templates" / "policy.yaml", values)
+    document = yaml.safe_load(yaml.safe_load(text)["data"]["policy.yaml"])
+    assert policy_of(document, "policy.yaml").mode == "watch"
 
 
 def test_the_chart_knows_every_field_of_a_policy() -> None:
