@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -211,6 +212,13 @@ def test_an_argument_of_another_type_names_what_is_meant(tmp_path: Path) -> None
         (lambda: library.load_node(1), "paths", "*paths"),
         (lambda: library.load_pods("x", selector=1), "selector", "app"),
         (lambda: library.read_pods([{}]), "text", "List"),
+        (lambda: library.load_pods("x", namespace=1), "namespace", "default"),
+        (lambda: library.load_pods("x", node_name=1), "node_name", "default"),
+        (lambda: library.plan([], plan.node, problems=None), "problems", "load_pods"),
+        (lambda: library.plan([], plan.node, problems=["x"]), "problems", "load_pods"),
+        (lambda: library.convert(_limited(1), "v2", node="n1"), "node", "load_node"),
+        (lambda: library.convert({"cpu": {"shares": 2}}, "v2", without=1), "without", "swap"),
+        (lambda: library.convert({"cpu": {"shares": 2}}, "v2", usage=(1, 2, 3)), "usage", "bytes"),
     ]
     for call, where, hint in calls:
         with pytest.raises(qoslet.BadInput) as caught:
@@ -261,3 +269,36 @@ def test_documents_have_the_fields_of_their_types(tmp_path: Path) -> None:
     )
     for document, shape in answers:
         assert shape.__required_keys__ <= document.keys() <= shape.__annotations__.keys()
+
+
+def _limited(cpu: object, labels: object = None) -> dict[str, Any]:
+    limits = {"containers": [{"name": "app", "resources": {"limits": {"cpu": cpu}}}]}
+    metadata = {"name": "web", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": limits}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            _limited(float("nan")),
+            "web.yaml: spec.containers[0].resources.limits.cpu: is not a JSON",
+        ),
+        (_limited(float("inf")), "limits.cpu: is not a JSON number"),
+        (_limited(object()), "web.yaml: is no JSON"),
+        (_limited(1, {(1, 2): "x"}), "web.yaml: is no JSON"),
+    ],
+)
+def test_a_decoded_document_that_json_has_not_is_a_fault(document: Any, message: str) -> None:
+    with pytest.raises(qoslet.BadInput, match=re.escape(message)):
+        qoslet.read_pods(document, name="web.yaml")
+    node = qoslet.load_node(str(REPO / "docs" / "n1.yaml"))
+    with pytest.raises(qoslet.BadInput, match=re.escape(message)):
+        qoslet.convert(document, "v2", node=node, name="web.yaml")
+
+
+def test_a_document_that_contains_itself_is_a_fault() -> None:
+    document = _limited(1)
+    document["spec"]["more"] = document
+    with pytest.raises(qoslet.BadInput, match="contains itself"):
+        qoslet.read_pods(document)

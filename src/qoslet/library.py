@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
-import msgspec
 from msgspec import structs
 
 from qoslet.core.api.manifest import Loaded, Options
@@ -91,6 +90,8 @@ def load_pods(
     choose pods as ``kubectl get pods -n`` and ``-l`` do; ``recursive`` reads the directories in a
     directory, too. Raises BadInputs.
     """
+    for name, value in (("namespace", namespace), ("node_name", node_name)):
+        must_be(name, "" if value is None else value, str, "such as default", what="text")
     chosen = selector_text(selector)
     options = Options(expand, allocated, node_name, namespace=namespace, selector=chosen)
     try:
@@ -128,16 +129,21 @@ def plan(pods: Loaded | Sequence[Pod], node: Node, problems: Sequence[Problem] =
     ``pods`` and from ``problems``; nothing is refused, see ``Plan.is_valid``. Raises BadInput for
     arguments of another type."""
     _check_types(pods, node)
+    hint = "what qoslet.load_pods(...) has as problems"
+    if not _all_are(problems, Problem):
+        raise BadInput("must be a list of Problem", where="problems", hint=hint)
     if isinstance(pods, Loaded):
         return _plan(pods.pods, node, (*pods.problems, *problems))
     return _plan(pods, node, problems)
 
 
+def _all_are(values: object, kind: type) -> bool:
+    return isinstance(values, Sequence) and all(isinstance(one, kind) for one in values)
+
+
 def _check_types(pods: object, node: object) -> None:
     must_be("node", node, Node, "qoslet.load_node(...)")
-    if not isinstance(pods, Loaded) and not (
-        isinstance(pods, Sequence) and all(isinstance(pod, Pod) for pod in pods)
-    ):
+    if not isinstance(pods, Loaded) and not _all_are(pods, Pod):
         message = f"is {type(pods).__name__}, must be Loaded or a list of Pod"
         raise BadInput(message, where="pods", hint="qoslet.load_pods(...)")
 
@@ -244,6 +250,8 @@ def _convert(
 
 def _request(to: str, chosen: ConvertOptions, problems: list[Problem]) -> ConversionRequest:
     before, usage = chosen.before, chosen.usage
+    if isinstance(usage, tuple) and len(usage) > 2:
+        raise BadInput("has more than memory and swap", where="usage", hint="give (bytes, bytes)")
     had = block_of(before, "before", problems) if before is not None else None
     return conversion_request(
         to,
@@ -253,7 +261,7 @@ def _request(to: str, chosen: ConvertOptions, problems: list[Problem]) -> Conver
         update=chosen.update or had is not None,
         before=had,
         usage=usage if usage is None or isinstance(usage, tuple) else (usage, 0),
-        without=words(chosen.without),
+        without=words("without", chosen.without),
         windows=windows_of(chosen.isolation, chosen.processors, chosen.precedence),
         kernel=chosen.kernel,
     )
@@ -270,7 +278,8 @@ def _converted(
         return convert_document(given, request, kind, name)
     if node is None:
         raise BadInput("a pod needs a node", where=name, hint="node=qoslet.load_node(...)")
-    loaded = manifests.load_text(msgspec.json.encode(given), Options(), name=name)
+    must_be("node", node, Node, "qoslet.load_node(...)")
+    loaded = manifests.load_text(document_text(given, name), Options(), name=name)
     return convert_pods(loaded.pods, node, request, loaded.problems)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from math import isfinite
 from os import PathLike, fspath
 from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct, StructMeta
 
-from qoslet.core.api.schema import encode_json, nearest
+from qoslet.core.api.schema import child, encode_json, nearest
 from qoslet.core.node.flags import FLAG_ROWS, FlagRow, Flags
 from qoslet.errors import BadInput, BadInputs, UnknownArgument
 
@@ -60,9 +61,12 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def words(value: str | Sequence[str]) -> Sequence[str]:
-    """A list, or its text as an option takes it: ``A,B``."""
-    return value.split(",") if isinstance(value, str) else value
+def words(name: str, value: object) -> Sequence[str]:
+    """A list, or its text as an option takes it: ``A,B``. Raises BadInput."""
+    if isinstance(value, str):
+        return value.split(",")
+    must_be(name, value, Sequence, "such as ['swap'] or 'swap,rsvd'", what="text or a list")
+    return value  # type: ignore[return-value]
 
 
 def selector_text(value: object) -> str | None:
@@ -78,11 +82,36 @@ def selector_text(value: object) -> str | None:
 def document_text(value: object, name: str) -> str | bytes:
     """A document as text, decoded or not. Raises BadInput for what is none."""
     if isinstance(value, Mapping):
-        return encode_json(value)
+        return _encoded(value, name)
     if isinstance(value, str | bytes):
         return value
     message = f"is {type(value).__name__}, must be text or a mapping"
     raise BadInput(message, where=name, hint="read several documents as a List")
+
+
+def _encoded(value: Mapping[Any, Any], name: str) -> bytes:
+    try:
+        found = encode_json(value)
+    except (TypeError, RecursionError) as error:
+        deep = isinstance(error, RecursionError)
+        message = "contains itself, or is nested too deeply" if deep else f"is no JSON: {error}"
+        raise BadInput(message, where=name, hint="give what YAML or JSON decodes to") from None
+    # what is encoded as null may have been no number
+    if b"null" in found and (path := _not_finite(value)):
+        raise BadInput("is not a JSON number", where=f"{name}: {path}", hint="give a finite number")
+    return found
+
+
+def _not_finite(value: object, path: str = "") -> str:
+    """The path of the first number that JSON has not; empty where all are finite."""
+    if isinstance(value, float):
+        return "" if isfinite(value) else path
+    items: Iterable[tuple[str, object]] = ()
+    if isinstance(value, Mapping):
+        items = ((child(path, str(key)), item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        items = ((f"{path}[{at}]", item) for at, item in enumerate(value))
+    return next(filter(None, (_not_finite(item, below) for below, item in items)), "")
 
 
 def path_texts(paths: Sequence[object]) -> list[str]:
