@@ -99,3 +99,23 @@ def test_faults_and_refusals(tmp_path: Path) -> None:
     assert "--max-pods" in err
     code, out, err = config(*files, "--changed", "-o", "yaml")
     assert (code, out) == (2, "")
+
+
+def test_a_directory_of_drop_ins_goes_over_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "kubelet.yaml").write_text(KUBELET)
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    files = [str(tmp_path / "node.yaml"), str(tmp_path / "kubelet.yaml"), str(folder)]
+    code, _, err = config(*files)
+    assert code == 2
+    assert "of a directory *.yaml, *.yml, *.json and *.conf are read" in err
+    (folder / "20-pods.conf").write_text(KUBELET.replace("maxPods: 7", "maxPods: 9"))
+    (folder / "10-pods.conf").write_text(KUBELET.replace("maxPods: 7", "maxPods: 8"))
+    (folder / ".30-hidden.conf").write_text("kind: [")
+    (folder / "notes.txt").write_text("kind: [")
+    code, out, err = config(*files, "-o", "json")
+    assert (code, err) == (0, "")
+    rows = {row["field"]: row for row in json.loads(out)["fields"]}
+    assert rows["maxPods"]["value"] == 9
+    assert rows["maxPods"]["source"] == f"{folder}/20-pods.conf: maxPods"

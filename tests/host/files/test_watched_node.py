@@ -106,3 +106,10 @@ def test_what_can_be_read_once_is_not_followed() -> None:
     files = NodeFiles(["-", "/dev/stdin"], time.monotonic)
     assert (files.descriptors(), files.changed()) == ([], False)
     files.close()
+
+
+def test_the_drop_ins_of_a_directory_are_followed(file: Path) -> None:
+    made = NodeFiles([str(file.parent)], time.monotonic)
+    file.write_text("kind: KubeletConfiguration\nmaxPods: 5\n")
+    assert told(made)
+    made.close()

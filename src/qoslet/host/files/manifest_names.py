@@ -1,9 +1,10 @@
-"""Which files of a directory are manifests, by their names."""
+"""Which files of a directory are read, by their names."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from qoslet.core.api.schema import shown, shown_path
 
@@ -85,6 +86,21 @@ def manifest_files(paths: Sequence[str], recursive: bool = False) -> list[str]:
         for path in paths
         for file in (_files(path, recursive) if os.path.isdir(path) else (path,))
     ]
+
+
+def drop_ins(path: str) -> list[str]:
+    """The drop-ins of a kubelet in a directory, in their order. Source: kubelet cmd/kubelet/app
+    server.go, mergeKubeletConfigurations: *.conf, sorted by name."""
+    if path == "-" or not os.path.isdir(path):
+        return []
+    # a directory that cannot be read is a fault of the documents in it
+    with suppress(OSError):
+        return sorted(
+            os.path.join(path, name)
+            for name in os.listdir(path)
+            if name.endswith(".conf") and not name.startswith(".")
+        )
+    return []
 
 
 def searched(paths: Sequence[str], recursive: bool = False) -> tuple[list[str], list[str]]:

@@ -16,6 +16,7 @@ from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.bounds import READ_ONCE, FileLimits
+from qoslet.host.files.manifest_names import drop_ins
 
 if TYPE_CHECKING:
     from qoslet.core.api.documents import Document
@@ -107,7 +108,8 @@ def _documents(
     for path in paths:
         from qoslet.host.files.manifests import documents_of
 
-        found = documents_of([path], stdin, root_check and os.geteuid() == 0, bounds)
+        files = [path, *drop_ins(path)]
+        found = documents_of(files, stdin, root_check and os.geteuid() == 0, bounds)
         yield from _values(found, path, bounds)
 
 
@@ -127,7 +129,10 @@ def _values(
             hint = "Kubernetes documents are not"
             yield BadInput("is nested too deeply", where=found.where, hint=hint)
     if not count:
-        yield BadInput("contains no document", where=path, hint="is it the right file?")
+        hint = "is it the right file?"
+        if path != "-" and os.path.isdir(path):
+            hint = "of a directory *.yaml, *.yml, *.json and *.conf are read"
+        yield BadInput("contains no document", where=path, hint=hint)
 
 
 def _text_values(

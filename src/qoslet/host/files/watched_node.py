@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from qoslet.host.files.manifest_names import drop_ins
 from qoslet.host.files.manifests import STREAMS
 from qoslet.host.files.watched_manifests import ManifestFiles
 from qoslet.host.linux.inotify import DirectoryWatch, Inotify
 
 
 class NodeFiles:
-    """The files at ``paths``, followed like manifests: a file that is being written is one that
+    """The files at ``paths``, followed like manifests, with the drop-ins that are there: a file that is being written is one that
     has not changed yet, and one that is replaced by a rename has. What can be read once
     (``-``) is not followed. ``clock`` gives monotonic seconds. With ``strict`` a file that another
     user can change is not read."""
@@ -24,6 +25,7 @@ class NodeFiles:
         watch: Callable[[], DirectoryWatch] = Inotify,
     ) -> None:
         kept = [path for path in paths if path != "-" and not path.startswith(STREAMS)]
+        kept += [file for path in kept for file in drop_ins(path)]
         self._files = ManifestFiles(kept, clock, strict=strict, watch=watch) if kept else None
         self.changed()
 
