@@ -21,6 +21,7 @@ NAMES = (
     "apply",
     "release",
     "config",
+    "doctor",
     "conversion",
     "podstates",
     "podstats",

@@ -10,6 +10,7 @@ from qoslet.cli.parser import (
     add_drawing_arguments,
     add_kubelet_arguments,
     add_output_argument,
+    add_schema_argument,
     emit_lines,
     screen,
 )
@@ -39,6 +40,7 @@ exit code: 0 qoslet can create cgroups there, 2 bad input, 3 it cannot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_output_argument(parser, ("text", "json"))
+    add_schema_argument(parser, "doctor")
     add_bundle_argument(parser)
     add_kubelet_arguments(parser)
     add_drawing_arguments(parser)
