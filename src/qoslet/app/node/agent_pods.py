@@ -79,22 +79,22 @@ def _container_status(row: Mapping[str, Any]) -> dict[str, Any]:
         "name": row.get("name"),
         "ready": row.get("ready"),
         "restartCount": row.get("restarts"),
-        "state": _state(row),
+        **_states(row),
         **_identity(row),
     }
 
 
 def _identified(pod: Pod, row: Mapping[str, Any]) -> Pod:
-    """The pod with the IDs of its containers, where a container runtime made them."""
+    """The pod with why its containers do not run, and their IDs where a container runtime made them."""
     rows = {str(one.get("name")): one for one in row.get("containers") or []}
     ids = {name: found["containerID"] for name, one in rows.items() if (found := _identity(one))}
-    if not ids:
-        return pod
-    named = [
-        replace(one, id=ids.get(one.name), runs=bool(rows.get(one.name, {}).get("running")))
-        for one in pod.containers
-    ]
-    return replace(pod, containers=tuple(named))
+    containers = [replace(one, waits=_waits(rows.get(one.name, {}))) for one in pod.containers]
+    if ids:
+        containers = [
+            replace(one, id=ids.get(one.name), runs=bool(rows.get(one.name, {}).get("running")))
+            for one in containers
+        ]
+    return replace(pod, containers=tuple(containers))
 
 
 def _identity(row: Mapping[str, Any]) -> dict[str, str]:
@@ -103,19 +103,28 @@ def _identity(row: Mapping[str, Any]) -> dict[str, str]:
     return {"containerID": found[1]} if found and row.get("running") else {}
 
 
-def _state(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a container."""
+def _waits(row: Mapping[str, Any]) -> str:
+    """Why a container does not run yet, in one word; empty for one that runs or has ended for good."""
+    if row.get("running") or (row.get("exitCode") is not None and row.get("restartAt") is None):
+        return ""
+    return str(row.get("status") or "")
+
+
+def _states(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a container, and the one before where it waits to start again."""
     if row.get("running"):
-        return {"running": {"startedAt": row.get("startedAt")}}
+        return {"state": {"running": {"startedAt": row.get("startedAt")}}}
+    waiting = {"state": {"waiting": {"reason": row.get("status")}}}
     if row.get("exitCode") is None:
-        return {"waiting": {"reason": row.get("status")}}
-    return {
+        return waiting
+    ended = {
         "terminated": {
             "exitCode": row.get("exitCode"),
             "reason": row.get("exitReason"),
             "finishedAt": row.get("finishedAt"),
         }
     }
+    return {**waiting, "lastState": ended} if _waits(row) else {"state": ended}
 
 
 def pod_documents(loaded: Loaded) -> PodDocuments:
