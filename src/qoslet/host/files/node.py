@@ -16,7 +16,6 @@ from qoslet.core.node.resolve import Flags, Probed, node_from
 from qoslet.core.problem import Problem
 from qoslet.errors import BadInput, BadInputs
 from qoslet.host.files.bounds import READ_ONCE, FileLimits
-from qoslet.host.files.manifest_names import drop_ins
 
 if TYPE_CHECKING:
     from qoslet.core.api.documents import Document
@@ -108,7 +107,12 @@ def _documents(
     for path in paths:
         from qoslet.host.files.manifests import documents_of
 
-        files = [path, *drop_ins(path)]
+        files = [path]
+        if path != "-" and os.path.isdir(path):
+            # imported where a directory is given
+            from qoslet.host.files.manifest_names import drop_ins
+
+            files += drop_ins(path)
         found = documents_of(files, stdin, root_check and os.geteuid() == 0, bounds)
         yield from _values(found, path, bounds)
 
