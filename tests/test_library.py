@@ -285,8 +285,8 @@ def _limited(cpu: object, labels: object = None) -> dict[str, Any]:
             "web.yaml: spec.containers[0].resources.limits.cpu: is not a JSON",
         ),
         (_limited(float("inf")), "limits.cpu: is not a JSON number"),
-        (_limited(object()), "web.yaml: is no JSON"),
-        (_limited(1, {(1, 2): "x"}), "web.yaml: is no JSON"),
+        (_limited(object()), "web.yaml: cannot be written as JSON"),
+        (_limited(1, {(1, 2): "x"}), "web.yaml: cannot be written as JSON"),
     ],
 )
 def test_a_decoded_document_that_json_has_not_is_a_fault(document: Any, message: str) -> None:

@@ -94,7 +94,11 @@ def _encoded(value: Mapping[Any, Any], name: str) -> bytes:
         found = encode_json(value)
     except (TypeError, RecursionError) as error:
         deep = isinstance(error, RecursionError)
-        message = "contains itself, or is nested too deeply" if deep else f"is no JSON: {error}"
+        message = (
+            "contains itself, or is nested too deeply"
+            if deep
+            else f"cannot be written as JSON: {error}"
+        )
         raise BadInput(message, where=name, hint="give what YAML or JSON decodes to") from None
     # what is encoded as null may have been no number
     if b"null" in found and (path := _not_finite(value)):
