@@ -213,6 +213,7 @@ def test_an_argument_of_another_type_names_what_is_meant(tmp_path: Path) -> None
         (lambda: library.load_pods("x", selector=1), "selector", "app"),
         (lambda: library.read_pods([{}]), "text", "List"),
         (lambda: library.load_pods("x", namespace=1), "namespace", "default"),
+        (lambda: library.load_node(kubernetes=float("1.30")), "kubernetes", '"1.30"?'),
         (lambda: library.load_pods("x", node_name=1), "node_name", "default"),
         (lambda: library.plan([], plan.node, problems=None), "problems", "load_pods"),
         (lambda: library.plan([], plan.node, problems=["x"]), "problems", "load_pods"),

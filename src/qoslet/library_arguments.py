@@ -201,7 +201,11 @@ def _text(row: FlagRow, value: object) -> str:
         return _map(row, value)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return _list(row, value)
-    return _scalar(row.field, value)
+    text = _scalar(row.field, value)
+    if row.field == "kubernetes" and isinstance(value, float) and text in ("1.1", "1.2", "1.3"):
+        hint = f'put it in quotes: "{text}0"?'
+        raise BadInput(f"must be text, not the number {text}", where=row.field, hint=hint)
+    return text
 
 
 def _scalar(place: str, value: object) -> str:
