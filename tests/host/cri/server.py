@@ -248,6 +248,11 @@ class CriServer(grpc.GenericRpcHandler):
                 grpc.StatusCode.UNKNOWN,
                 f"set memory limit {limit} too low; should be at least {self.least} bytes",
             )
+        if any(
+            one.labels == config.labels and one.metadata == config.metadata
+            for one in self.containers.values()
+        ):
+            raise No(grpc.StatusCode.UNKNOWN, "failed to reserve container name")
         id = self._new()
         self.owners[id] = request.pod_sandbox_id
         self.configs[id] = config

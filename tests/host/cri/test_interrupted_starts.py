@@ -118,6 +118,38 @@ def test_what_has_the_name_of_a_container_holds_up_no_start(
     hand.ends()
 
 
+def test_a_name_that_the_runtime_keeps_costs_an_attempt_and_no_restart(
+    hand: Hand, tmp_path: Path
+) -> None:
+    """Another client removed a container: containerd lists it, and gives its name to no other one."""
+    server = hand.server
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    kept, gone = server.id("app"), No(grpc.StatusCode.NOT_FOUND, "no such container")
+    server.always.update(RemovePodSandbox=gone)
+    hand.runtime.stop("uid", 0.0)
+    hand.until(lambda: hand.runtime.list_pods()["uid"].ended)
+    hand.runtime.remove_pod("uid")
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    assert kept in server.containers
+    assert server.containers[server.id("app")].metadata.attempt == 1
+    server.exit("app", 3)
+    hand.until(lambda: hand.state("app").restarts == 1)
+    hand.running("app")
+    assert server.containers[server.id("app")].metadata.attempt == 2
+    hand.runtime.close()
+    again = Hand(server, tmp_path)
+    again.running("app")
+    assert again.state("app").restarts == 1
+    server.exit("app", 3)
+    again.until(lambda: again.state("app").restarts == 2)
+    again.running("app")
+    server.always.clear()
+    again.ends()
+    hand.runtime = again.runtime
+
+
 def test_records_that_were_removed_are_written_again(hand: Hand, tmp_path: Path) -> None:
     hand.runtime.start(spec_of(NEVER), {})
     hand.running("app")

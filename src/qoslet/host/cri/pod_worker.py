@@ -28,7 +28,8 @@ from qoslet.host.cri.pb import cri_pb2 as pb
 from qoslet.host.cri.pod_record import CriPod
 from qoslet.host.cri.probing import CriProbes
 from qoslet.host.cri.resource_changes import resources_change
-from qoslet.host.cri.sandboxes import NotStartable, pid_and_group
+from qoslet.host.cri.sandboxes import NotStartable
+from qoslet.host.cri.shims import pid_and_group
 from qoslet.host.cri.status_sync import StatusContext
 
 _ID = re.compile("[0-9a-f]{64}")

@@ -11,8 +11,6 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-import msgspec
-
 from qoslet.core.workload.container_spec import SeccompProfiles
 from qoslet.core.workload.process_spec import ProcessSpec
 from qoslet.errors import CannotDo
@@ -28,6 +26,7 @@ from qoslet.host.cri.shims import (
     group_of,
     leftovers,
     monitor_of,
+    pid_of,
     strays,
     survivors,
     ticks,
@@ -72,6 +71,7 @@ class Sandboxes:
         self._pod = pod
         self._monitors: dict[int, int] = {}
         self._had: set[str] = {pod.sandbox} - {""}
+        self._next: dict[str, int] = {}
         self._since: int | None = None
 
     @property
@@ -122,7 +122,7 @@ class Sandboxes:
             pb.PodSandboxStatusRequest(pod_sandbox_id=pod.sandbox, verbose=True),
             pb.PodSandboxStatusResponse,
         )
-        pid = _pid(answer.info)
+        pid = pid_of(answer.info)
         if pid is None:
             return
         if pod.parent and not group_of(pid, pod.parent):
@@ -190,8 +190,11 @@ class Sandboxes:
         return answer.image if answer.HasField("image") and answer.image.id else None
 
     async def create(self, launch: ProcessSpec, image: str, attempt: int) -> str:
-        """Create a container; its id. Raises ``CallFailed``, ``NotStartable``."""
+        """Create a container; its id. The attempt is a later one where the runtime still has a container of
+        that, as a kubelet counts on from what it is told: one that ``ctr containers rm`` removed is listed,
+        and its name taken, until containerd is restarted. Raises ``CallFailed``, ``NotStartable``."""
         pod, around = self._pod, self._around
+        attempt = max(attempt, self._next.get(launch.name, 0))
         log = requests.log_path(around.logs, pod.spec, launch.name, attempt)
         make_private(os.path.dirname(log))
         logs = os.path.dirname(os.path.dirname(log))
@@ -213,6 +216,7 @@ class Sandboxes:
         except CallFailed as error:
             raise NotStartable("CreateContainerError", error.message) from error
         pod.logs[launch.name] = log
+        self._next[launch.name] = attempt + 1
         return identifier(made.container_id, "CreateContainerResponse.container_id")
 
     async def start(self, id: str) -> None:
@@ -318,6 +322,9 @@ class Sandboxes:
         over = {one.id for one in answer.containers if one.state == pb.CONTAINER_EXITED}
         for one in answer.containers:
             own = labels.items() <= dict(one.labels).items()
+            if own:
+                name, number = one.metadata.name, one.metadata.attempt + 1
+                self._next[name] = max(number, self._next.get(name, 0))
             if own and one.id in over and one.pod_sandbox_id not in known:
                 # no sandbox goes with it, and the next container would have its name
                 self._around.note(f"{pod.spec.key}: removing container {one.id}: it has no sandbox")
@@ -374,22 +381,6 @@ class Sandboxes:
         for descriptor in self._monitors.values():
             os.close(descriptor)
         self._monitors.clear()
-
-
-def pid_and_group(info: Mapping[str, str], below: str) -> tuple[int | None, str]:
-    """The main process of a container, and its group below the pod's."""
-    pid = _pid(info)
-    return pid, group_of(pid, below) if pid is not None else ""
-
-
-def _pid(info: Mapping[str, str]) -> int | None:
-    """The process that a verbose status tells, in this PID namespace."""
-    try:
-        found = msgspec.json.decode(info.get("info", ""))
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    pid = found.get("pid") if isinstance(found, dict) else None
-    return pid if isinstance(pid, int) and 1 < pid < 1 << 22 else None
 
 
 def _is_root(image: pb.Image) -> bool:

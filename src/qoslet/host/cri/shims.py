@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import Struct, field
@@ -49,6 +49,22 @@ def group_of(pid: int, below: str) -> str:
         return ""
     inside = (path.removeprefix(above) for path in paths if path.startswith(above))
     return next((above + path.partition("/")[0] for path in inside), "")
+
+
+def pid_and_group(info: Mapping[str, str], below: str) -> tuple[int | None, str]:
+    """The main process of a container, and its group below the pod's."""
+    pid = pid_of(info)
+    return pid, group_of(pid, below) if pid is not None else ""
+
+
+def pid_of(info: Mapping[str, str]) -> int | None:
+    """The process that a verbose status tells, in this PID namespace."""
+    try:
+        found = msgspec.json.decode(info.get("info", ""))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    pid = found.get("pid") if isinstance(found, dict) else None
+    return pid if isinstance(pid, int) and 1 < pid < 1 << 22 else None
 
 
 class LostPod(Struct, frozen=True):

@@ -198,7 +198,12 @@ class StatusSync:
             await self._box.remove(newest.id)
             found = found[1:]
             newest = found[0] if found else None
-        elif newest is not None and newest.metadata.attempt > number and not life.alive:
+        elif (
+            newest is not None
+            and newest.metadata.attempt > number
+            and newest.id != pod.ids.get(name)
+            and not life.alive
+        ):
             # begun by an agent that could not write it down
             life = replace(begun(life, now), starts=newest.metadata.attempt + 1)
             pod.lives[name] = life
