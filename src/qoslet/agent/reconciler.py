@@ -316,7 +316,7 @@ class Reconciler:
             for uid in context.work_queue
             if (worker := context.workers.get(uid)) is not None
             and worker.phase in (WorkerPhase.PENDING, WorkerPhase.RUNNING)
-            and worker.desired is not None
+            and not worker.unwanted
             and not worker.in_backoff(now)
         ]
         return sorted(found, key=lambda worker: worker.sequence)

@@ -270,3 +270,22 @@ def test_a_pod_whose_file_is_absent_when_the_agent_begins_stays_for_a_moment() -
     assert two.same("b"), "it came back"
     assert "c" not in two.bench.keeper.kept
     assert "d/c: /m/c.yaml no longer has it: stopping it" in two.bench.said
+
+
+@pytest.mark.parametrize("hierarchy", ["v1", "v2"])
+def test_a_cgroup_that_is_gone_is_made_again_and_others_stay_as_they_are(
+    hierarchy: Hierarchy,
+) -> None:
+    """Where its runtime makes it, the pod has no limits; where that waits for it, the pod never runs again."""
+    two = Two(hierarchy, "a", "b")
+    file = "cpu.shares" if hierarchy == "v1" else "cpu.weight"
+    had = two.bench.value(f"{TIER}/poda", file)
+    two.next(faulty=("/m/a.yaml", "/m/b.yaml"))
+    two.bench.kernel.end(two.pids["a"], 137)
+    two.bench.kernel.rmdir(f"{TIER}/poda/app")
+    two.bench.kernel.rmdir(f"{TIER}/poda")
+    two.bench.kernel.write(f"{TIER}/podb", file, "77")
+    two.bench.turn(20.0, whole=True)
+    assert two.bench.value(f"{TIER}/poda", file) == had
+    assert two.bench.value(f"{TIER}/podb", file) == "77"
+    assert {one.reason for one in two.bench.rows.values()} == {"ManifestUnread"}

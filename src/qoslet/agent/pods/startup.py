@@ -81,7 +81,11 @@ class PodStartup:
 
     def _existing(self, worker: PodWorker) -> Sequence[Cgroup]:
         """A pod's cgroups but for those that its runtime creates and has not created yet, or created
-        where it chose and nothing of ours is in."""
+        where it chose and nothing of ours is in. Of one that is kept only those that are absent: as long as
+        its manifest cannot be read, nobody knows its values."""
+        if worker.desired is None:
+            identity = self._context.executor.observer.identity
+            return [one for one in worker.existing_cgroups if one.path and not identity(one.path)]
         return (
             *worker.existing_cgroups,
             *self._context.executor.runtime_cgroups.among(worker.placed_cgroups),
