@@ -281,7 +281,7 @@ def test_a_cgroup_that_is_gone_is_made_again_and_others_stay_as_they_are(
     file = "cpu.shares" if hierarchy == "v1" else "cpu.weight"
     had = two.bench.value(f"{TIER}/poda", file)
     two.next(faulty=("/m/a.yaml", "/m/b.yaml"))
-    two.bench.kernel.end(two.pids["a"], 137)
+    two.bench.kernel.end(two.pids["a"] or 0, 137)
     two.bench.kernel.rmdir(f"{TIER}/poda/app")
     two.bench.kernel.rmdir(f"{TIER}/poda")
     two.bench.kernel.write(f"{TIER}/podb", file, "77")
