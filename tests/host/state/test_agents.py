@@ -11,7 +11,7 @@ import pytest
 
 from qoslet.errors import CannotDo
 from qoslet.host.questions.http_client import BusyAgent, ask
-from qoslet.host.state.agents import left_roots, pod_roots, silent_roots
+from qoslet.host.state.agents import left_roots, pod_roots, pods_elsewhere, silent_roots
 from qoslet.host.state.folder import CRI, JOURNAL
 from qoslet.host.state.resume import lock_root
 
@@ -54,3 +54,20 @@ def test_who_applies_or_releases_is_no_agent(tmp_path: Path, verb: str | None) -
         assert silent_roots(str(tmp_path)) == []
         with pytest.raises(CannotDo, match="no agent is running"):
             ask(str(folder), "/v1/pods")
+
+
+def test_copies_of_its_pods_below_other_roots_are_named(tmp_path: Path) -> None:
+    for place in (
+        "own/keeper/u1",
+        "pods/cri/u1",
+        "a%2Fb/keeper/u1",
+        "a%2Fb/keeper/u2",
+        "x/keeper/u9",
+    ):
+        (tmp_path / place).mkdir(parents=True)
+    lines = pods_elsewhere(str(tmp_path / "own"), {"u1": "shop/web", "u2": "shop/db", "u3": "d/c"})
+    assert lines == [
+        "shop/db and 1 more: running below --cgroup-root /a/b already; this run makes second copies: qoslet release --cgroup-root /a/b ends those there",
+        "shop/web: running below --cgroup-root /pods already; this run makes second copies: qoslet release --cgroup-root /pods ends those there",
+    ]
+    assert pods_elsewhere(str(tmp_path / "own"), {"u3": "d/c"}) == []

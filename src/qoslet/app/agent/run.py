@@ -39,6 +39,7 @@ from qoslet.host.files.watched_node import NodeFiles
 from qoslet.host.linux.clock import Rereading, Signals
 from qoslet.host.linux.descriptors import raise_limit
 from qoslet.host.linux.output import OutputWriter
+from qoslet.host.state.agents import pods_elsewhere
 from qoslet.host.state.folder import folder_of
 from qoslet.host.state.keepers import CHECK_SECONDS
 from qoslet.host.state.manifest_directories import ManifestDirectories
@@ -321,6 +322,10 @@ class _First:
 
 def run_agent(parts: AgentRun, first: DesiredState, surface: Surface) -> RunResult:
     """Run the loop until it ends. ``first`` is what the source said already."""
+    if parts.folder:
+        names = {uid: one.pod.key for uid, one in first.pods.items()}
+        for line in pods_elsewhere(parts.folder, names):
+            parts.reconciler.context.log_note(line)
     return run_loop(
         parts.config,
         parts.reconciler,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 
 from qoslet.core.cgroup.names import given_root
 from qoslet.core.cgroup.tree_owner import KUBELET, tree_owner
@@ -66,6 +67,23 @@ def _has_agent(folder: str) -> bool:
 def _records(folder: str) -> tuple[str, str]:
     """The directories that have the records of pods."""
     return f"{folder}/{KEEPER}", f"{folder}/{CRI}"
+
+
+def pods_elsewhere(folder: str, pods: Mapping[str, str]) -> list[str]:
+    """A line for each other root that has some of these pods, names by UID, than that of the state folder
+    ``folder``: both copies run, whoever starts the second one."""
+    lines = []
+    state = os.path.dirname(folder)
+    for name in sorted(set(listed(state)) - {os.path.basename(folder)}):
+        uids = {uid for records in _records(f"{state}/{name}") for uid in listed(records)}
+        same = sorted(pods[uid] for uid in uids & pods.keys())
+        if same:
+            root = given_root(unescaped(name))
+            more = f" and {len(same) - 1} more" if same[1:] else ""
+            lines.append(
+                f"{same[0]}{more}: running below --cgroup-root {root} already; this run makes second copies: qoslet release --cgroup-root {root} ends those there"
+            )
+    return lines
 
 
 def guest_roots(state: str) -> list[str]:
