@@ -130,6 +130,33 @@ def test_a_kubelet_configuration_among_the_pods_is_not_left_out_in_silence(tmp_p
     assert run("lint", ".", "--node", "kubelet.yaml", folder=tmp_path).stderr == ""
 
 
+def test_the_pods_of_one_workload_are_told_once(tmp_path: Path) -> None:
+    maker = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w"}
+    containers = [{"name": "app", "image": "x"}]
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "ownerReferences": [{**maker, "controller": True}] * owned},
+            "spec": {"containers": containers},
+        }
+        for name, owned in (("web-0", 1), ("web-1", 1), ("web-2", 1), ("lone", 0), ("other", 0))
+    ]
+    (tmp_path / "pods.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": pods})
+    )
+    drawn = run("lint", "pods.json", folder=tmp_path).stdout
+    heads = [line for line in drawn.splitlines() if line and not line.startswith(" ")]
+    assert heads[:3] == [
+        "pods.json: Pod default/web-0 and 2 like it",
+        "pods.json: Pod default/lone",
+        "pods.json: Pod default/other",
+    ]
+    every = run("lint", "-v", "pods.json", folder=tmp_path).stdout
+    assert all(f"default/{one['metadata']['name']}\n" in every for one in pods)
+    assert heads[-1] == every.splitlines()[-1], "all are counted"
+
+
 def test_an_annotation_beside_the_template_is_no_suppression(tmp_path: Path) -> None:
     ignored = 'metadata: {name: web, annotations: {qoslet.dev/lint-ignore: "QL005: a farm"}}'
     whole = PATCH % ", image: x"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from qoslet.core.lint.rule import rules
@@ -24,12 +24,29 @@ def draw(report: LintReport, terminal: Terminal, verbose: bool) -> list[str]:
         place = one.where.removesuffix(f": {one.field}")
         places.setdefault(place, []).append(one)
     drawn: list[str] = []
-    for place, found in places.items():
-        drawn.append(terminal.paint(printable(place), "bold"))
+    for (first, *others), found in _alike(places, verbose):
+        head = f"{first} and {len(others)} like it" if others else first
+        drawn.append(terminal.paint(printable(head), "bold"))
         for one in sorted(found, key=lambda each: GRAVEST_FIRST.index(each.severity)):
             drawn += _finding(one, terminal, verbose)
         drawn.append("")
     return [*drawn, _summary(report)]
+
+
+def _alike(
+    places: Mapping[str, list[LintFinding]], verbose: bool
+) -> Iterator[tuple[list[str], list[LintFinding]]]:
+    """Places with their findings. Of pods of one maker in one file the same is said once, unless ``verbose``."""
+    groups: dict[object, list[str]] = {}
+    for place, found in places.items():
+        pod = found[0].pod
+        key: object = place
+        if not verbose and pod is not None and pod.controller is not None:
+            said = ((one.id, one.severity, one.field, one.message, one.hint) for one in found)
+            key = (place.partition(": ")[0], pod.namespace, pod.controller, *said)
+        groups.setdefault(key, []).append(place)
+    for alike in groups.values():
+        yield alike, places[alike[0]]
 
 
 def _finding(one: LintFinding, terminal: Terminal, verbose: bool) -> Iterator[str]:
