@@ -67,7 +67,7 @@ def test_copies_of_its_pods_below_other_roots_are_named(tmp_path: Path) -> None:
         (tmp_path / place).mkdir(parents=True)
     lines = pods_elsewhere(str(tmp_path / "own"), {"u1": "shop/web", "u2": "shop/db", "u3": "d/c"})
     assert lines == [
-        "shop/db and 1 more: running below --cgroup-root /a/b already; this run makes second copies: qoslet release --cgroup-root /a/b ends those there",
-        "shop/web: running below --cgroup-root /pods already; this run makes second copies: qoslet release --cgroup-root /pods ends those there",
+        "shop/db and 1 more: --cgroup-root /a/b has copies already, and this run makes its own: qoslet release --cgroup-root /a/b ends the others",
+        "shop/web: --cgroup-root /pods has copies already, and this run makes its own: qoslet release --cgroup-root /pods ends the others",
     ]
     assert pods_elsewhere(str(tmp_path / "own"), {"u3": "d/c"}) == []

@@ -81,7 +81,7 @@ def pods_elsewhere(folder: str, pods: Mapping[str, str]) -> list[str]:
             root = given_root(unescaped(name))
             more = f" and {len(same) - 1} more" if same[1:] else ""
             lines.append(
-                f"{same[0]}{more}: running below --cgroup-root {root} already; this run makes second copies: qoslet release --cgroup-root {root} ends those there"
+                f"{same[0]}{more}: --cgroup-root {root} has copies already, and this run makes its own: qoslet release --cgroup-root {root} ends the others"
             )
     return lines
 
