@@ -133,7 +133,7 @@ def test_a_kubelet_configuration_among_the_pods_is_not_left_out_in_silence(tmp_p
 def test_the_pods_of_one_workload_are_told_once(tmp_path: Path) -> None:
     maker = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w"}
     containers = [{"name": "app", "image": "x"}]
-    pods = [
+    pods: list[dict[str, Any]] = [
         {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -51,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", action="store_true", help="List the rules")
     parser.add_argument("--explain", metavar="ID", help="Explain one rule, with examples")
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="Show sources, what is suppressed, and each of the pods that are alike"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="Show sources, what is suppressed, and each of the pods that are alike",
     )
     add_schema_argument(parser, "lint")
     add_document_arguments(parser, positional=True)
