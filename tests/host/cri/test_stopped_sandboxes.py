@@ -48,6 +48,17 @@ def test_a_sandbox_that_the_runtime_cannot_remove_is_no_pod(hand: Hand) -> None:
     assert count(hand.server, "RemovePodSandbox") < 6, "each attempt waits longer"
 
 
+def test_the_end_of_a_pod_says_what_the_runtime_keeps_of_it(hand: Hand) -> None:
+    hand.runtime.start(spec_of(), {})
+    hand.running("app")
+    hand.server.always["RemovePodSandbox"] = MISSING
+    (sandbox,) = hand.server.boxes
+    hand.runtime.stop("uid", 5.0)
+    hand.until(lambda: all(one.ended for one in hand.runtime.list_pods().values()))
+    said = f"default/web: the runtime does not remove its stopped sandbox {sandbox}: "
+    assert any(said in line for line in hand.runtime.notes)
+
+
 def test_it_goes_once_the_runtime_can_and_starts_nothing(hand: Hand) -> None:
     ended(hand)
     hand.server.end()

@@ -137,7 +137,7 @@ def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) 
                 where=cri_run.endpoint_of(folder),
                 hint="look at its log, then release again",
             )
-        return lines
+        return [*lines, *(one for one in runtime.notes if one not in lines)]
     finally:
         runtime.close()
 

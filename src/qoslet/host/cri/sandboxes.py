@@ -31,6 +31,7 @@ from qoslet.host.cri.shims import (
     survivors,
     ticks,
 )
+from qoslet.host.cri.stopped_sandboxes import not_removed
 from qoslet.host.cri.validation import identifier
 from qoslet.host.linux.descriptors import ready
 
@@ -295,19 +296,28 @@ class Sandboxes:
         return sorted(own.values(), key=lambda one: one.metadata.attempt, reverse=True)
 
     async def drop(self, sandbox: str) -> None:
-        """Stop and remove a sandbox with all in it. Raises ``CallFailed``."""
+        """Stop and remove a sandbox with all in it; says what stays all the same. Raises ``CallFailed``."""
         stop = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox)
         await self._unless_gone(self._calls("StopPodSandbox", stop, pb.Empty, WORK_SECONDS))
         remove = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
-        await self._unless_gone(self._calls("RemovePodSandbox", remove, pb.Empty, WORK_SECONDS))
+        call = self._calls("RemovePodSandbox", remove, pb.Empty, WORK_SECONDS)
+        if (gone := await self._unless_gone(call)) is None:
+            return
+        known = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox)
+        look = self._calls("PodSandboxStatus", known, pb.PodSandboxStatusResponse)
+        if await self._unless_gone(look) is None:
+            # it was a container in it that the runtime did not find
+            self._around.note(not_removed(self._pod.spec.key, sandbox, gone))
 
-    async def _unless_gone(self, call: Any) -> None:
-        """Wait for a call about what may be gone already."""
+    async def _unless_gone(self, call: Any) -> CallFailed | None:
+        """Wait for a call about what may be gone already; what it says of that."""
         try:
             await call
         except CallFailed as error:
             if error.code != "NOT_FOUND":
                 raise
+            return error
+        return None
 
     async def sweep(self) -> None:
         """End what a runtime left behind that was killed, or whose client was, while it made or ended

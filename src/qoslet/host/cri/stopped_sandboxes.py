@@ -26,6 +26,11 @@ def has_ended(box: pb.PodSandbox, containers: Iterable[pb.Container]) -> bool:
     )
 
 
+def not_removed(key: str, sandbox: str, error: CallFailed) -> str:
+    """A line about a sandbox that the runtime keeps though it was asked to remove it."""
+    return f"{key}: the runtime does not remove its stopped sandbox {sandbox}: {error.message}; nothing of it runs, and containerd may remove it only after a restart"
+
+
 class StoppedSandboxes:
     """Those that could not be removed yet, by id: when the next attempt is due, and how long the one after
     it waits."""
@@ -48,9 +53,8 @@ class StoppedSandboxes:
             raise
         except CallFailed as error:
             if box.id not in self._kept:
-                self._note(
-                    f"{box.metadata.namespace}/{box.metadata.name}: the runtime does not remove its stopped sandbox {box.id}: {error.message}; nothing of it runs, and containerd may remove it only after a restart: trying again"
-                )
+                key = f"{box.metadata.namespace}/{box.metadata.name}"
+                self._note(not_removed(key, box.id, error))
             self._kept[box.id] = (self._clock() + pause, min(2 * pause, LONGEST_SECONDS))
         else:
             self._kept.pop(box.id, None)
