@@ -24,14 +24,20 @@ def count(server: CriServer, method: str) -> int:
     return sum(name == method for name, _ in server.asked)
 
 
-def ended(hand: Hand) -> str:
-    """A pod that ran and was ended and forgotten, whose sandbox the runtime keeps."""
+def stopped(hand: Hand) -> str:
+    """A pod that ran and was ended, whose sandbox the runtime keeps."""
     hand.runtime.start(spec_of(), {})
     hand.running("app")
     hand.server.always["RemovePodSandbox"] = MISSING
     (sandbox,) = hand.server.boxes
     hand.runtime.stop("uid", 5.0)
     hand.until(lambda: all(one.ended for one in hand.runtime.list_pods().values()))
+    return sandbox
+
+
+def ended(hand: Hand) -> str:
+    """The same, and forgotten."""
+    sandbox = stopped(hand)
     hand.runtime.remove_pod("uid")
     return sandbox
 
@@ -49,13 +55,7 @@ def test_a_sandbox_that_the_runtime_cannot_remove_is_no_pod(hand: Hand) -> None:
 
 
 def test_the_end_of_a_pod_says_what_the_runtime_keeps_of_it(hand: Hand) -> None:
-    hand.runtime.start(spec_of(), {})
-    hand.running("app")
-    hand.server.always["RemovePodSandbox"] = MISSING
-    (sandbox,) = hand.server.boxes
-    hand.runtime.stop("uid", 5.0)
-    hand.until(lambda: all(one.ended for one in hand.runtime.list_pods().values()))
-    said = f"default/web: the runtime does not remove its stopped sandbox {sandbox}: "
+    said = f"default/web: the runtime does not remove its stopped sandbox {stopped(hand)}: "
     assert any(said in line for line in hand.runtime.notes)
 
 
