@@ -9,7 +9,7 @@ Expected = Literal[
     "finishes", "killed", "ends", "goes on", "as alone", "untouched", "left alone", "evicted"
 ]
 """``finishes``: the program reaches its end. ``killed``: the kernel's OOM killer ends it at its
-limit. ``ends``: one of both, by what this kernel charges. ``goes on``: it works to the end of the
+limit. ``ends``: one of both, by what this kernel charges, or by chance. ``goes on``: it works to the end of the
 watch. ``as alone``: so it does, or the kernel kills it, as it does with the limit alone where the disk is slow.
 ``untouched``: so it does, and nothing is decided about it. ``left alone``: nothing is decided
 about it, however it gets on. ``evicted``: the pod is evicted for the node's or a QoS cgroup's sake."""

@@ -10,7 +10,7 @@ COMPANY: Final = (
     Load("grows-beside-streams", ("streams", 85, 2), "finishes"),
     Load("grows-beside-stream", ("streams", 85, 1), "finishes"),
     Load("grows-beside-maps", ("maps", 85, 2), "finishes"),
-    Load("grows-beside-backups", ("backups", 85, 2), "finishes"),
+    Load("grows-beside-backups", ("backups", 85, 2), "ends"),
     Load("grows-beside-programs", ("begins", 85, 2), "finishes"),
     Load("grows-beside-spool", ("spools", 85, 2), "finishes"),
     Load("backup-beside-50", ("backup", 50), "untouched"),
