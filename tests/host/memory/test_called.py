@@ -12,7 +12,7 @@ from qoslet.host.memory.reader import MemoryFiles
 MIB = 1 << 20
 
 
-def called(point: Path, pids: str, high: str = "81920", current: int = 80000) -> int | None:
+def called(point: Path, pids: str, high: str = "81920000", current: int = 80000000) -> int | None:
     """Of a folder that stands for a hierarchy with a group of these processes."""
     group = point / "g"
     group.mkdir(exist_ok=True)
@@ -36,7 +36,7 @@ def test_at_memory_high_what_its_processes_read_is_counted(tmp_path: Path) -> No
     assert before is not None
     assert after is not None
     assert after - before >= MIB
-    assert called(tmp_path, me, current=70000) is None, "nobody asks"
+    assert called(tmp_path, me, current=70000000) is None, "nobody asks"
     assert called(tmp_path, me, high="max") is None, "nobody asks"
     assert called(tmp_path, me * 40) is None, "too many"
     (tmp_path / "g" / "below").mkdir()

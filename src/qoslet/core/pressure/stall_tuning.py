@@ -12,6 +12,9 @@ class StallTuning(Struct, frozen=True):
 
     near_ratio: float = 0.97
     """Share of memory.high from which a cgroup is watched closely."""
+    batch_pages: int = 64
+    """Pages below it from which that is so, too: as many are charged at once, so that the kernel delays the task, and
+    what it did not ask for is taken back while it waits. Source: mm/memcontrol.c, MEMCG_CHARGE_BATCH."""
     change_ratio_per_second: float = 1 / 40
     """Share of memory.high: memory that grows or falls faster is progress."""
     min_change_per_second: float = 128 * 1024
@@ -75,6 +78,10 @@ class StallTuning(Struct, frozen=True):
     """Share of scanned pages that reclaim takes there, at most."""
     exhausted_factor: float = 4.0
     """With next to nothing reclaimable, so many times as much has to be freed to be progress."""
+
+    def is_near(self, current: int, high: int, page_size: int) -> bool:
+        """Whether ``current`` bytes are at a memory.high of ``high``, or close to it."""
+        return current >= min(high * self.near_ratio, high - self.batch_pages * page_size)
 
 
 STALL_TUNING = StallTuning()

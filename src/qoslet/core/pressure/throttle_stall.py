@@ -63,7 +63,9 @@ def thresholds_crossed(sample: MemorySample) -> int:
 def is_near(sample: MemorySample, tuning: StallTuning = STALL_TUNING) -> bool:
     """Whether a cgroup is at its memory.high, or close to it."""
     high = sample.high
-    return high is not None and high < UNLIMITED and sample.current >= high * tuning.near_ratio
+    if high is None or high >= UNLIMITED:
+        return False
+    return tuning.is_near(sample.current, high, sample.page_size)
 
 
 def swap_headroom(sample: MemorySample, free: int) -> int:

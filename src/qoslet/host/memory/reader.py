@@ -85,7 +85,9 @@ class MemoryFiles:
             return None
         populated = pairs(_read(directory, "cgroup.events")).get("populated")
         high = number(_read(directory, "memory.high"))
-        near = high is not None and high < UNLIMITED and current >= high * STALL_TUNING.near_ratio
+        near = False
+        if high is not None and high < UNLIMITED:
+            near = STALL_TUNING.is_near(current, high, _PAGE_SIZE)
         return MemorySample(
             path=path,
             at=time.monotonic(),

@@ -85,7 +85,8 @@ static enum place place_of(struct seen *one)
         one->peak = current;
     high = least(one, "memory.high");
     max = least(one, "memory.max");
-    if (high < max && current > high - high / 50 && current < max - max / 50)
+    /* the kernel charges 64 pages at once, and takes back what is not asked for while the task waits */
+    if (high < max && current > high - (high / 50 > 256 ? high / 50 : 256) && current < max - max / 50)
         return HIGH;
     return current >= max - max / 50 ? MAX : ELSEWHERE;
 }
