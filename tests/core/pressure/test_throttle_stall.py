@@ -178,24 +178,6 @@ def test_one_that_has_no_cpu_time_at_its_memory_high_is_not_stalled(
     assert (after(*looks).verdict.state == "stalled") is stalls
 
 
-@pytest.mark.parametrize(("current", "state"), [(930_000, "stalled"), (700_000, "calm")])
-def test_what_was_charged_ahead_is_gone_while_a_task_waits(current: int, state: str) -> None:
-    """Linux 6.12, memory.high 1 MiB: 64 pages are charged with each page, and each fault took two seconds, for
-    minutes; usage was read as 0.9 MiB."""
-    looks = [
-        sample(
-            n / 2,
-            current=current + 2048 * n,
-            high=MIB,
-            local={"high": 9 * n},
-            stat={"anon": current + 2048 * n},
-            pressure=Pressure(0, n * 500_000, 0, n * 500_000),
-        )
-        for n in range(8)
-    ]
-    assert after(*looks).verdict.state == state
-
-
 def test_two_comparisons_have_to_agree() -> None:
     assert [after(*steady(n)).verdict.state for n in (1, 2, 3)] == [
         "calm",
