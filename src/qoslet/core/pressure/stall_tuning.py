@@ -13,8 +13,8 @@ class StallTuning(Struct, frozen=True):
     near_ratio: float = 0.97
     """Share of memory.high from which a cgroup is watched closely."""
     batch_pages: int = 64
-    """Pages below it from which that is so, too: as many are charged at once, so that the kernel delays the task, and
-    what it did not ask for is taken back while it waits. Source: mm/memcontrol.c, MEMCG_CHARGE_BATCH."""
+    """Pages that the kernel charges at once, delays the task for, and takes back while it waits where they were not asked
+    for: usage is read that much lower. Source: mm/memcontrol.c, MEMCG_CHARGE_BATCH."""
     change_ratio_per_second: float = 1 / 40
     """Share of memory.high: memory that grows or falls faster is progress."""
     min_change_per_second: float = 128 * 1024
@@ -81,7 +81,13 @@ class StallTuning(Struct, frozen=True):
 
     def is_near(self, current: int, high: int, page_size: int) -> bool:
         """Whether ``current`` bytes are at a memory.high of ``high``, or close to it."""
-        return current >= min(high * self.near_ratio, high - self.batch_pages * page_size)
+        return current >= min(high * self.near_ratio, self.delayed_bytes(high, page_size))
+
+    def delayed_bytes(self, high: int, page_size: int) -> int:
+        """Usage, as it is read, above which the kernel delays who asks for memory: ``high``, or less where
+        that is a few MiB."""
+        ahead = self.batch_pages * page_size
+        return high - ahead if ahead > high * (1 - self.near_ratio) else high
 
 
 STALL_TUNING = StallTuning()

@@ -135,6 +135,7 @@ def _comparison(
 ) -> Comparison:
     """The last sample against an earlier one."""
     sample, crossed = track.samples[-1], track.crossed_at
+    delayed = tuning.delayed_bytes(signs.high, sample.page_size)
     return Comparison(
         signs,
         progress,
@@ -142,7 +143,7 @@ def _comparison(
         track.samples[0],
         tuning,
         is_near=is_near(sample, tuning),
-        is_above=max(before.current, sample.current) > signs.high,
+        is_above=max(before.current, sample.current) > delayed,
         least=min(before.current, sample.current),
         crossed_seconds=None if crossed is None else sample.at - crossed,
         idle_seconds=sample.at - track.progress_at,
