@@ -84,3 +84,14 @@ def test_nobody_waits_for_a_kubelet_that_does_not_answer(beside: Beside) -> None
     age(beside, 60.0 + SETTLE_SECONDS)
     beside.sync(SETTLE_SECONDS)
     assert beside.world.kernel.read(*KEY) == high(BEFORE)
+
+
+def test_no_pods_are_asked_for_while_a_contested_file_waits_for_its_turn(beside: Beside) -> None:
+    for _ in range(6):
+        beside.world.kernel.write(*KEY, "50331648")
+        beside.sync(1.0)
+    before, written = beside.source.refreshes, beside.files.writes
+    for _ in range(3):
+        beside.sync(SETTLE_SECONDS)
+    assert beside.world.kernel.read(*KEY) == "50331648"
+    assert (beside.source.refreshes, beside.files.writes) == (before, written)

@@ -189,6 +189,7 @@ class PolicyFiles:
         there = tuple(one for one in wanted if one.path in seen)
         now, ledger = self._clock(), self._executor.journal.ledger
         page, due, off = node.host.page_size, list[Difference](), set[Key]()
+        waiting = list[float]()
         names = {one.path: one.name for one in there}
         for row in compare(Plan(node, (), there, ()), Observed(now, seen)):
             key = row.path, row.file
@@ -203,10 +204,11 @@ class PolicyFiles:
             theirs = theirs or _is_plugins(plugin, key, found, page)
             if theirs or _may_be_resize(row.file, found):
                 wait = SETTLE_SECONDS if theirs else 0.0
-                if not self._has_settled(key, row.wanted, now, pods.at, wait):
-                    continue
-                if key in pods.asked and same(row.file, pods.asked[key], found, page):
-                    # a kubelet writes what it has allocated before the status says so
+                has_settled = self._has_settled(key, row.wanted, now, pods.at, wait)
+                # a kubelet writes what it has allocated before the status says so
+                asked = pods.asked.get(key)
+                if not has_settled or (asked is not None and same(row.file, asked, found, page)):
+                    waiting.append(self._unsettled[key][1])
                     continue
             if is_reset:
                 known = self.rewrites.resets
@@ -217,10 +219,9 @@ class PolicyFiles:
                 due.append(row)
         self._take_held(there, seen, off, page)
         self._unsettled = {key: one for key, one in self._unsettled.items() if key in off}
-        begun = [at for _, at in self._unsettled.values()]
         # what may be news to the pods that are known is asked for at once
-        is_news = any(at > max(pods.at, now - SETTLE_SECONDS) for at in begun)
-        self._ask_at = now + (0.0 if is_news else SETTLE_SECONDS) if begun else None
+        is_news = any(at > max(pods.at, now - SETTLE_SECONDS) for at in waiting)
+        self._ask_at = now + (0.0 if is_news else SETTLE_SECONDS) if waiting else None
         return due
 
     def _take_held(
