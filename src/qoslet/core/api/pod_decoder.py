@@ -103,8 +103,8 @@ class DocumentPath(Struct, frozen=True, gc=False):
 
 
 class PodReader:
-    """Decodes pods; caches valid names and resources, which repeat. ``trusts``: what no value depends on
-    is not refused in a pod that an API server has taken, which may be newer than the rules here."""
+    """Decodes pods; caches valid names and resources, which repeat. ``trusts``: fields besides names and
+    resources refuse no pod that an API server has taken, which may be newer than the rules here."""
 
     def __init__(self, allocated: bool = False, *, trusts: bool = False) -> None:
         self._allocated = allocated
