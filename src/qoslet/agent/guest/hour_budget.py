@@ -1,4 +1,4 @@
-"""So many of something within an hour, no more, also where the agent is started again."""
+"""Limits how often something is done within an hour, also across restarts of the agent."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ HOUR_SECONDS = 3600.0
 
 
 class KeptTimes(Protocol):
-    """Keeps times for the next agent of this boot."""
+    """Stores times for the next agent of the same boot."""
 
     def load(self) -> Sequence[float]:
-        """What was kept, the earliest first."""
+        """The stored times, the earliest first."""
 
     def save(self, times: Sequence[float]) -> None:
-        """Keep these."""
+        """Store these times in place of the earlier ones."""
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Delete the stored times."""
 
 
 class HourBudget:
-    """``most`` an hour. ``clock`` gives monotonic seconds of this boot; ``kept`` None: a new agent has
-    a new budget."""
+    """Allows ``most`` uses within any hour. ``clock`` gives monotonic seconds of this boot. Without
+    ``kept`` a new agent begins with a full budget."""
 
     def __init__(
         self, most: int, clock: Callable[[], float], kept: KeptTimes | None = None
@@ -40,16 +40,16 @@ class HourBudget:
 
     @property
     def count(self) -> int:
-        """How many were taken, of those that count for the hour."""
+        """How many uses are on record: the latest ones, at most ``most``."""
         return len(self._taken)
 
     @property
     def is_used_up(self) -> bool:
-        """Whether none is left now."""
+        """Whether ``most`` uses fall within the last hour."""
         return len(self._taken) == self.most and self._clock() - self._taken[0] < HOUR_SECONDS
 
     def take(self) -> None:
-        """Take one; there is one."""
+        """Record one use; the caller has seen that the budget is not used up."""
         self._taken.append(self._clock())
         if self._kept is not None:
             self._kept.save(self._taken)
