@@ -114,8 +114,8 @@ def pod_roots(state: str) -> list[str]:
 
 
 def where_else(user: int, state: str = STATE) -> str:
-    """What to try where no agent answers a user: the roots that have one, or pods of one that has
-    ended, or root's rights. Empty where there is nothing to tell. ``state`` is root's state directory."""
+    """A hint for a user whom no agent answers: the roots of agents that run, those of agents that
+    ended and left pods, or sudo; empty if there is none. ``state`` is root's state directory."""
     if user != 0 and os.path.isdir(state):
         return f"root's agent may run, its state is in {state}: use sudo"
     try:

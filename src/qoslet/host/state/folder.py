@@ -118,8 +118,8 @@ def folder_of(root: str) -> str:
 
 
 def units_folder(root: str, state: str) -> str:
-    """The folder below ``state`` that a root would have with the systemd driver; empty where it
-    can be none of systemd's."""
+    """The folder below ``state`` that a root has with the systemd driver; empty if systemd can have no
+    slice of that name."""
     from qoslet.core.cgroup.names import root_path
 
     try:
@@ -129,9 +129,10 @@ def units_folder(root: str, state: str) -> str:
 
 
 def state_folder(root: str, *signs: str) -> str:
-    """The state folder of the cgroup root that a user names, whichever driver made its tree: the
-    one that has the first of ``signs`` (by default a journal) that either has. Raises ``CannotDo``
-    where this user can have none."""
+    """The state folder of the cgroup root that a user names, whichever driver created its tree. For
+    each of ``signs`` (file names, by default that of the journal) the systemd driver's folder is
+    looked at first; without any of them it is the cgroupfs driver's. Raises ``CannotDo`` if this user
+    can have no state folder."""
     state = own_state_directory()
     units, plain = units_folder(root, state), f"{state}/{escaped(root)}"
     for sign in signs or (JOURNAL,):

@@ -14,7 +14,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_named(name: str, above: int | None, descriptor: int) -> bool:
-    """Whether a name, below a directory if one is given, is that of an open file."""
+    """Whether ``name``, in the directory ``above`` if one is given, is the file that is open as
+    ``descriptor``."""
     try:
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except OSError:
@@ -23,9 +24,10 @@ def is_named(name: str, above: int | None, descriptor: int) -> bool:
 
 
 def reopened(path: str, folder: int) -> tuple[int, str]:
-    """The folder that is at ``path``, and a line where it was not there: one that was moved is
-    moved back, one that was removed is made again, empty. ``folder`` is the one that was there,
-    which is closed where it is another now. Raises OSError; then ``folder`` stays open."""
+    """An open descriptor of the state folder at ``path``, and a note about what was done for it, if
+    anything. ``folder`` is the descriptor held so far: if that folder was moved, it is moved back; if
+    it was removed, an empty one is created; if another one is in its place, that one is opened, and
+    ``folder`` closed. Raises OSError and leaves ``folder`` open."""
     if is_named(path, None, folder):
         return folder, ""
     note = ""
@@ -43,8 +45,8 @@ def reopened(path: str, folder: int) -> tuple[int, str]:
 
 
 def refuse_moved(root: str, path: str) -> None:
-    """Raise ``CannotDo`` where the state folder of a root, which is not at ``path``, is beside it by another
-    name: what runs there is recorded in it."""
+    """Raise ``CannotDo`` if the state folder of ``root``, which ``path`` lacks, is beside it under another
+    name: it records the pods that run."""
     state = os.path.dirname(path)
     for place in (f"{state}/{name}" for name in sorted(listed(state))):
         with suppress(OSError), open(f"{place}/{JOURNAL}", "rb") as file:

@@ -1,7 +1,8 @@
-"""A root for one process at a time: its directory below the state directory, and the lock in it.
+"""Reserves a root for one process at a time: by a lock in the root's directory below the state
+directory.
 
-The directory goes with the last who leaves it, so that a machine keeps none for each root that
-there ever was.
+The last process that leaves a root removes its directory, so that the directories of earlier roots
+do not add up.
 """
 
 from __future__ import annotations
@@ -33,20 +34,19 @@ FULL = (ENOSPC, EDQUOT)
 """Errors of a file system without room."""
 
 TRIES = 1000
-"""Others that leave the root one after another while it is entered, before that is given up."""
+"""Attempts to lock a root whose directory other processes keep removing."""
 
 RELEASE = "release"
-"""What a lock says of one who undoes what is there."""
+"""What the lock of a process that undoes a tree says in place of a verb."""
 
-_names = is_named
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def enter(root: str, state: str, verb: str = "", *, releasing: bool = False) -> tuple[int, int]:
-    """The directory of a root, and its lock, held: two descriptors. Others are told what for: ``verb``,
-    or that what is there is undone where ``releasing``.
+    """Lock a root: the descriptors of its directory and of the lock that this process now holds. The
+    lock names ``verb`` to other processes, or that the tree is being undone if ``releasing``.
 
-    Raises ``CannotDo`` where another process has it or an overlapping root, and where the state
+    Raises ``CannotDo`` if another process holds this root or one that overlaps it, or if the state
     directory cannot be trusted.
     """
     top = _private(state, None)
@@ -55,7 +55,7 @@ def enter(root: str, state: str, verb: str = "", *, releasing: bool = False) -> 
             raise CannotDo("the journal directory was removed", where=state)
         folder, lock = _entered(root, top, state)
         try:
-            _overlap(root, top, releasing=releasing)
+            _refuse_overlap(root, top, releasing=releasing)
             _sign(lock, folder, RELEASE if releasing else verb)
         except BaseException:
             leave(folder, root)
@@ -69,8 +69,8 @@ def enter(root: str, state: str, verb: str = "", *, releasing: bool = False) -> 
 
 
 def private_folder(root: str, state: str) -> int:
-    """The directory of a root without its lock, made where it is absent: a descriptor. Raises
-    ``CannotDo`` where it cannot be trusted."""
+    """The descriptor of a root's directory, which is created if absent; the lock is not taken. Raises
+    ``CannotDo`` if the directory cannot be trusted."""
     for _ in range(TRIES):
         top = _private(state, None)
         if top is None:
@@ -83,8 +83,8 @@ def private_folder(root: str, state: str) -> int:
 
 
 def leave(folder: int, root: str) -> None:
-    """Remove the lock that is held and the directory of a root, where there is no journal. One
-    who has opened the lock before sees that it is no longer there (``_entered``)."""
+    """Remove the lock that this process holds and the root's directory, unless it has a journal. A
+    process that opened the same lock before notices that it is gone (``_entered``)."""
     try:
         os.stat(JOURNAL, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -99,10 +99,10 @@ def leave(folder: int, root: str) -> None:
 
 
 def _private(name: str, above: int | None, prefix: str = "") -> int | None:
-    """A directory of ours that nobody else can use, made where it is absent; None where it was
-    removed meanwhile.
+    """A directory that only this user can use, created if absent; None if another process removed it
+    meanwhile.
 
-    Raises ``CannotDo`` where it is a link, another's, or open to others.
+    Raises ``CannotDo`` if it is a link, belongs to another user, or is open to other users.
     """
     where = f"{prefix}/{name}" if prefix else name
     made = False
@@ -137,8 +137,8 @@ def _private(name: str, above: int | None, prefix: str = "") -> int | None:
 
 
 def _closed_to_others(descriptor: int) -> os.stat_result:
-    """What a directory is, once one of ours that is empty, and that nobody else could write, is readable
-    by nobody else: kubelets make the directories of volumes with mode 0755."""
+    """The stat of an open directory. One that is ours, empty and not writable by others is closed to
+    them first: kubelets create the directories of volumes with mode 0755."""
     found = os.fstat(descriptor)
     is_written_by_us = found.st_uid == os.geteuid() and not found.st_mode & 0o022
     if is_written_by_us and found.st_mode & 0o055 and not os.listdir(descriptor):
@@ -147,10 +147,11 @@ def _closed_to_others(descriptor: int) -> os.stat_result:
     return os.fstat(descriptor)
 
 
-def _overlap(root: str, top: int, *, releasing: bool) -> None:
-    """Refuse a root above or below one that runs now, or whose pods wait for their next agent: they
-    would run twice. So would those of the same root that the other driver made. Of two at the same
-    moment both may be. Only pods that are there can be undone."""
+def _refuse_overlap(root: str, top: int, *, releasing: bool) -> None:
+    """Raise ``CannotDo`` if a root above or below this one is locked, or keeps pods for its next
+    agent, which would then run twice; likewise if the other driver has pods of this root. Two
+    processes that enter overlapping roots at once may both be refused. ``releasing`` starts no
+    pods, so kept ones do not matter to it."""
     for name in os.listdir(top):
         other = unescaped(name)
         if not releasing and _is_of_other_driver(root, other) and _keeps_pods(name, top):
