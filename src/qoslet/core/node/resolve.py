@@ -255,12 +255,12 @@ def _system(machine: Lookup, forced: System | None) -> tuple[System, bool]:
 
 
 def _sources(faults: Faults, documents: Sequence[tuple[str, Any]], flags: Flags) -> Sources:
-    """The sorted documents; a flag's hierarchy stands where qoslet's Node has it."""
+    """The fields of the documents by their source; ``--hierarchy`` counts as a field of qoslet's Node."""
     sources = Sources()
     if documents:
-        from qoslet.core.node.documents.reader import sort
+        from qoslet.core.node.documents.reader import read_sources
 
-        sources = sort(faults, documents, flags.node_name)
+        sources = read_sources(faults, documents, flags.node_name)
     if flags.hierarchy is not None:
         sources.own = {**(sources.own or {}), "host.hierarchy": (flags.hierarchy, "--hierarchy")}
     return sources

@@ -1,4 +1,4 @@
-"""Sorts documents that describe a node: which kind each is, and the fields that it gives.
+"""Reads documents that describe a node: which kind each is, and the fields that it gives.
 
 A KubeletConfiguration (also as ``configz``), a Node of the API (also in a List) and qoslet's own
 Node become flat maps from a dotted field to its decoded value and the place it stands at.
@@ -8,7 +8,7 @@ Values are checked by whoever reads the field.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from qoslet.core.node.documents.kubelet_documents import (
     add_arguments,
@@ -27,55 +27,73 @@ _BARE_FIELDS = 30
 """Fields of a KubeletConfiguration that nobody writes by hand; configz has 80."""
 
 
-def sort(
+_Labelled = tuple[str, Mapping[str, Any]]
+_Fault = tuple[str, str, str]
+"""Place, message and hint."""
+
+
+class _Deferred(NamedTuple):
+    """What is decided once every document was seen: the API's Nodes, of which one is chosen, the
+    documents of kubeadm, and the faults of documents that say nothing of a node (``useless``) or of a
+    kubelet (``empty``)."""
+
+    nodes: list[_Labelled]
+    kubeadm: list[_Labelled]
+    useless: list[_Fault]
+    empty: list[_Fault]
+
+
+def read_sources(
     faults: Faults, documents: Sequence[tuple[str, Any]], node_name: str | None = None
 ) -> Sources:
     """Read ``documents`` (label, decoded); of a kind given twice the later field wins.
     ``node_name`` chooses among the API's Nodes."""
-    found = Sources()
-    nodes: list[tuple[str, Mapping[str, Any]]] = []
-    useless: list[tuple[str, str, str]] = []
-    empty: list[tuple[str, str, str]] = []
-    kubeadms: list[tuple[str, Mapping[str, Any]]] = []
+    found, deferred = Sources(), _Deferred([], [], [], [])
     for label, document in _unlisted(documents):
         given = None if document is None else mapping(faults, label, document)
-        if given is None:
-            continue
-        kind, version = given.get("kind"), given.get("apiVersion")
-        if "kubeletconfig" in given:
-            add_kubelet(faults, found, f"{label}: kubeletconfig.", in_force(given["kubeletconfig"]))
-            found.is_whole = True
-        elif (kind == "KubeletConfiguration" and version == KUBELET_API) or _is_bare(given):
-            add_kubelet(faults, found, f"{label}: ", given)
-            found.is_whole = True
-        elif kind == "Node" and version == OWN_API:
-            _own(faults, found, label, given)
-        elif kind == "Node" and version == "v1":
-            nodes.append((f"{label}: ", given))
-        elif kind in ("List", "NodeList") and version == "v1":
-            nodes.extend(_items(faults, label, given, kind == "NodeList"))
-        elif kind == "Pod" and version == "v1":
-            hint = "give pods with -f, a node with --node"
-            useless.append((label, "contains a pod, but no node", hint))
-        elif is_of_kubeadm(version):
-            kubeadms.append((label, given))
-        elif not add_embedded(faults, found, label, given, empty):
-            _unknown(faults, label, given)
-    if kubeadms:
-        _kubeadm(faults, found, kubeadms)
+        if given is not None:
+            _read_document(faults, found, deferred, label, given)
+    if deferred.kubeadm:
+        _kubeadm(faults, found, deferred.kubeadm)
     if found.arguments:
         add_arguments(faults, found)
-    if found.kubelet is None and found.own is None and not nodes:
-        for label, message, hint in (*useless, *empty):
-            faults.add(label, message, hint)
-        for label, given in kubeadms:
+    if found.kubelet is None and found.own is None and not deferred.nodes:
+        for fault in (*deferred.useless, *deferred.empty):
+            faults.add(*fault)
+        for label, given in deferred.kubeadm:
             message = f"{shown(str(given.get('kind')))} says nothing of a kubelet"
             faults.add(label, message, _KUBELET_CONFIG)
-    _choose(faults, found, nodes, node_name)
+    _choose(faults, found, deferred.nodes, node_name)
     _complete(found)
-    found.problems.extend(without_kubelet(empty))
+    found.problems.extend(without_kubelet(deferred.empty))
     found.problems.extend(ineffective(found.unknown))
     return found
+
+
+def _read_document(
+    faults: Faults, found: Sources, deferred: _Deferred, label: str, given: Mapping[str, Any]
+) -> None:
+    """Put the fields of one document into ``found``, or the document into ``deferred``."""
+    kind, version = given.get("kind"), given.get("apiVersion")
+    if "kubeletconfig" in given:
+        add_kubelet(faults, found, f"{label}: kubeletconfig.", in_force(given["kubeletconfig"]))
+        found.is_whole = True
+    elif (kind == "KubeletConfiguration" and version == KUBELET_API) or _is_bare(given):
+        add_kubelet(faults, found, f"{label}: ", given)
+        found.is_whole = True
+    elif kind == "Node" and version == OWN_API:
+        _own(faults, found, label, given)
+    elif kind == "Node" and version == "v1":
+        deferred.nodes.append((f"{label}: ", given))
+    elif kind in ("List", "NodeList") and version == "v1":
+        deferred.nodes.extend(_items(faults, label, given, kind == "NodeList"))
+    elif kind == "Pod" and version == "v1":
+        hint = "give pods with -f, a node with --node"
+        deferred.useless.append((label, "contains a pod, but no node", hint))
+    elif is_of_kubeadm(version):
+        deferred.kubeadm.append((label, given))
+    elif not add_embedded(faults, found, label, given, deferred.empty):
+        _unknown(faults, label, given)
 
 
 def _complete(found: Sources) -> None:
