@@ -20,7 +20,7 @@ from qoslet.core.cgroup.interface_files import controller
 from qoslet.core.node.node import allocatable
 from qoslet.core.quantity import ZERO, QuantityError, bytes_text, canonical, parse
 from qoslet.core.reconcile.drift import Difference
-from qoslet.core.reconcile.step_order import magnitude
+from qoslet.core.reconcile.step_order import partition, raises
 from qoslet.core.resources.cri_resources import exclusive
 from qoslet.core.resources.node_policy import NodePolicy
 
@@ -116,15 +116,15 @@ def check_resize(
         if name in most and gets[name] > most[name] and gets[name] > had[name]:
             return ResizeDecision(
                 "Infeasible",
-                f"{name}: {_many(name, gets[name])} requested, the node has {_many(name, most[name])}",
+                f"{name}: {_amount_text(name, gets[name])} requested, the node has {_amount_text(name, most[name])}",
             )
     for name in RESOURCES:
         used = others.get(name, 0)
         if name in most and gets[name] > had[name] and used + gets[name] > most[name]:
             return ResizeDecision(
                 "Deferred",
-                f"{name}: {_many(name, gets[name])} requested, other pods request "
-                f"{_many(name, used)} of {_many(name, most[name])}",
+                f"{name}: {_amount_text(name, gets[name])} requested, other pods request "
+                f"{_amount_text(name, used)} of {_amount_text(name, most[name])}",
             )
     return ALLOWED
 
@@ -179,7 +179,7 @@ def _allocatable(policy: NodePolicy) -> dict[str, int]:
     return amounts
 
 
-def _many(name: str, amount: int) -> str:
+def _amount_text(name: str, amount: int) -> str:
     """An amount with its unit."""
     return f"{amount}m" if name == "cpu" else bytes_text(amount)
 
@@ -207,31 +207,31 @@ def _resized(old: Container, new: Container, name: str) -> bool:
 
 _LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
            "memory.swap.max", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")  # fmt: skip
-"""Files of limits; other files hold requests. The two files of a v1 bandwidth go together."""
+"""Files of limits; the two files of a v1 bandwidth go together."""
 
 
 def resize_phases(rows: Sequence[Difference], tops: Sequence[str]) -> list[list[Difference]]:
     """The differences of one pod in a kubelet's order: new cgroups first, then memory before CPU.
     For each resource: raise the pod's limit, then its request; lower containers, then raise others;
     lower the pod's request, then its limit."""
-    fresh = [row for row in rows if row.verdict != "differs"]
-    absent = {row.path for row in fresh if row.verdict == "absent"}
-    fresh += [row for row in rows if row.verdict == "differs" and row.path in absent]
-    rest = [row for row in rows if row not in fresh]
-    phases = [fresh]
+    new, changed = partition(rows, lambda row: row.verdict != "differs")
+    absent = {row.path for row in new if row.verdict == "absent"}
+    values_of_new, changed = partition(changed, lambda row: row.path in absent)
+    phases = [new + values_of_new]
     for resource in (*RESOURCES, ""):
-        changed = [row for row in rest if _resource(row) == resource]
-        pods = [row for row in changed if row.path in tops]
-        inner = [row for row in changed if row.path not in tops]
-        raised = [row for row in pods if _raises(row)]
-        lowered = [row for row in pods if not _raises(row)]
+        of_resource = [row for row in changed if _resource(row) == resource]
+        of_pod, of_containers = partition(of_resource, lambda row: row.path in tops)
+        raised, lowered = partition(of_pod, raises)
+        raised_limits, raised_requests = partition(raised, _is_limit)
+        lowered_limits, lowered_requests = partition(lowered, _is_limit)
+        raised_containers, lowered_containers = partition(of_containers, raises)
         phases += [
-            [row for row in raised if row.file in _LIMITS],
-            [row for row in raised if row.file not in _LIMITS],
-            [row for row in inner if not _raises(row)],
-            [row for row in inner if _raises(row)],
-            [row for row in lowered if row.file not in _LIMITS],
-            [row for row in lowered if row.file in _LIMITS],
+            raised_limits,
+            raised_requests,
+            lowered_containers,
+            raised_containers,
+            lowered_requests,
+            lowered_limits,
         ]
     return [phase for phase in phases if phase]
 
@@ -242,6 +242,6 @@ def _resource(row: Difference) -> str:
     return name if name in RESOURCES else ""
 
 
-def _raises(row: Difference) -> bool:
-    """Whether the planned value allows more than the one found."""
-    return magnitude(row.file, row.wanted) > magnitude(row.file, row.found)
+def _is_limit(row: Difference) -> bool:
+    """Whether the file holds a limit; others hold requests."""
+    return row.file in _LIMITS

@@ -8,7 +8,8 @@ refuses children that exceed their parents.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from qoslet.core.cgroup.observed import Observed, ObservedCgroup
 from qoslet.core.reconcile.drift import Difference
 from qoslet.core.reconcile.limit_shrink import SWAP_TOTAL, Shrink, eased, takes_back
 from qoslet.core.reconcile.steps import Step
+
+T = TypeVar("T")
 
 _NO_LIMIT = float("inf")
 _LISTS = ("cpuset.cpus", "cpuset.mems")
@@ -47,6 +50,20 @@ def magnitude(file: str, text: str | None) -> float:
         return len(text)
 
 
+def raises(difference: Difference) -> bool:
+    """Whether the planned value allows more than the one found."""
+    file = difference.file
+    return magnitude(file, difference.wanted) > magnitude(file, difference.found)
+
+
+def partition(items: Iterable[T], matches: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+    """The items that match, then those that do not, both in their order."""
+    found: tuple[list[T], list[T]] = [], []
+    for item in items:
+        found[not matches(item)].append(item)
+    return found
+
+
 def ordered(
     differences: Sequence[Difference], observed: Observed, shrink: Shrink = "converge"
 ) -> list[Step]:
@@ -57,17 +74,13 @@ def ordered(
     gone = {step.path for step in removals}
     staying = [d.path for d in differences if d.verdict == "surplus" and d.path not in gone]
     values = [d for d in differences if d.file and (d.file, d.wanted) != _WEIGHT_OF_IDLE]
-    lists = [d for d in values if d.file in _LISTS]
+    lists, values = partition(values, lambda d: d.file in _LISTS)
+    bandwidth, values = partition(values, lambda d: d.file in (PERIOD, _QUOTA))
+    changes = [*map(_change, values), *_bandwidth(bandwidth, observed, staying)]
+    last, changes = partition(changes, lambda change: change.file in _MAY_BE_FIXED)
+    raising, lowering = partition(changes, lambda change: change.raises)
     steps = removals + _lists(lists, observed, gone) + _creates(differences, lists)
-    values = [d for d in values if d.file not in _LISTS]
-    bandwidth = [d for d in values if d.file in (PERIOD, _QUOTA)]
-    others = [d for d in values if d.file not in (PERIOD, _QUOTA)]
-    changes = [_change(d) for d in others] + list(_bandwidth(bandwidth, observed, staying))
-    last = [change for change in changes if change.file in _MAY_BE_FIXED]
-    changes = [change for change in changes if change.file not in _MAY_BE_FIXED]
-    raises = [change for change in changes if change.raises]
-    lowers = [change for change in changes if not change.raises]
-    for change in _raised(raises) + _lowered(lowers) + _raised(last):
+    for change in _raised(raising) + _lowered(lowering) + _raised(last):
         steps += change.steps
     if shrink != "converge":
         return steps
@@ -172,8 +185,8 @@ def _step(difference: Difference) -> Step:
 
 def _change(difference: Difference) -> _Change:
     file = difference.file
-    more = magnitude(file, difference.wanted) > magnitude(file, difference.found)
-    return _Change(difference.path, difference.depth, more, file, (_step(difference),))
+    steps = (_step(difference),)
+    return _Change(difference.path, difference.depth, raises(difference), file, steps)
 
 
 def _bandwidth(
