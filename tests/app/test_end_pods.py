@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import cast
 
-from qoslet.app.runtimes.end_pods import PODS_TOLD, do_not_stop, wait_for_scopes
+from qoslet.app.runtimes.end_pods import PODS_TOLD, cannot_stop, wait_for_scopes
 from qoslet.app.runtimes.runtime_cgroups import made_by_runtimes
 from qoslet.app.tree import OwnedTree, TreeLocation
 from qoslet.app.tree_driver import driver_of_folders
@@ -40,7 +40,7 @@ class Tree:
 def said(*names: str, top: str = "/q/pod") -> str:
     tops = (top,) if top else ()
     left = [RuntimePod(n, f"default/{n}", "", 1.0, {}, top_cgroups=tops) for n in names]
-    return str(do_not_stop(cast("OwnedTree", Tree()), left, "unix:///run/c.sock"))
+    return str(cannot_stop(cast("OwnedTree", Tree()), left, "unix:///run/c.sock"))
 
 
 def test_a_pod_is_named_with_its_cgroup_and_who_is_in_it() -> None:

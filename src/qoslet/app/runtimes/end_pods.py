@@ -1,4 +1,4 @@
-"""Ends the pods of a root, whoever runs them: its keeper, or a container runtime."""
+"""Ends the pods of a root, whether its keeper or a container runtime runs them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ POLL_SECONDS = 0.02
 KEEPER_PATIENCE, RUNTIME_PATIENCE = 10.0, 30.0
 """Seconds beyond the longest grace period until pods that do not end are left."""
 LIFT_SECONDS = 1.0
-"""Between two looks at what holds back pods that do not end."""
+"""Seconds between two attempts to remove what keeps pods from ending."""
 SCOPE_SECONDS = 10.0
 """How long systemd may take to remove the scopes of containers that have ended."""
 PODS_TOLD = 5
-"""How many pods are named where more do not end."""
+"""The error about pods that do not end names so many of them at most."""
 
 
 def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
-    """End what a run has left running: containers through their keeper, in their grace periods,
-    then whatever is in our groups; give the pods' volumes back. Lines that say what was ended;
-    ``say`` hears of a wait while it lasts. Raises CannotDo where something cannot be ended."""
+    """End everything that a run has left: the containers, through the runtime or keeper that has them
+    and in their grace periods, then the processes that remain in our cgroups, then the pods' volumes.
+    Returns a line for each thing ended; ``say`` is called when a wait begins. Raises CannotDo if
+    something does not end."""
     folder = folder_of(tree.place.root)
     refuse_pods_of_others(tree)
     made = runtime_cgroups(tree)
@@ -53,7 +54,7 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
         more, alive = _end_keeper_pods(tree, folder, say)
         lines += more
     if alive:
-        raise do_not_stop(tree, alive, tree.place.root)
+        raise cannot_stop(tree, alive, tree.place.root)
     for path in made:
         # of a runtime that was killed while it removed it; one that is not empty stays
         tree.driver.discard(path)
@@ -68,7 +69,8 @@ def end_pods(tree: OwnedTree, say: Callable[[str], None]) -> list[str]:
 
 
 def _kill_rest(tree: OwnedTree, made: Sequence[str]) -> list[str]:
-    """Kill what is in our cgroups and in those that runtimes made; a line that says so. Raises CannotDo."""
+    """Kill the processes in our cgroups and in those that runtimes ``made``. Returns a line that names
+    them, if any. Raises CannotDo if one survives."""
     # each by itself: what others have beside them below the root is not ours to end
     occupied = {path: tree.driver.members(path) for path in (*tree.ledger.cgroups, *made)}
     left = sorted({pid for pids in occupied.values() for pid in pids})
@@ -89,8 +91,8 @@ def _kill_rest(tree: OwnedTree, made: Sequence[str]) -> list[str]:
 
 
 def wait_for_scopes(tree: OwnedTree, seconds: float = SCOPE_SECONDS) -> None:
-    """Wait while systemd removes the scopes that a runtime made in pods' cgroups: it does so a while
-    after their last process, and what is in no journal is not ours to remove."""
+    """Wait until systemd has removed the empty scopes that a runtime made in pods' cgroups. They are in
+    no journal of ours, so qoslet may not remove them."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and any(
         path.endswith(".scope")
@@ -102,7 +104,7 @@ def wait_for_scopes(tree: OwnedTree, seconds: float = SCOPE_SECONDS) -> None:
 
 
 def pods_left(tree: OwnedTree) -> list[str]:
-    """What ``end_pods`` would end."""
+    """Lines that say which processes ``end_pods`` would end."""
     paths = (*tree.ledger.cgroups, *runtime_cgroups(tree))
     pids = sorted({pid for path in paths for pid in tree.driver.members(path)})
     if not pids:
@@ -112,9 +114,9 @@ def pods_left(tree: OwnedTree) -> list[str]:
 
 
 def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) -> list[str]:
-    """End the pods that a container runtime has, and remove what is left of others in it; a line for each
-    that ran. Raises ``CannotDo`` where it may have some and does not answer or they do not end: what is left
-    in it would run on."""
+    """End the root's pods in its container runtime, and remove those that have ended already. Returns a
+    line for each that ran. Raises ``CannotDo`` if pods do not end, or if the runtime may have some and
+    does not answer."""
     may_run = cri_run.may_have_pods(tree, folder)
     if not (may_run or cri_run.endpoint_of(folder)):
         return []
@@ -130,7 +132,7 @@ def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) 
     try:
         lines, left = _end_all(tree, runtime, RUNTIME_PATIENCE, say, runtime.has_told)
         if left:
-            raise do_not_stop(tree, left, cri_run.endpoint_of(folder))
+            raise cannot_stop(tree, left, cri_run.endpoint_of(folder))
         if may_run and not runtime.has_told():
             raise CannotDo(
                 "the container runtime does not tell which pods it has",
@@ -142,8 +144,8 @@ def _end_runtime_pods(tree: OwnedTree, folder: str, say: Callable[[str], None]) 
         runtime.close()
 
 
-def do_not_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> CannotDo:
-    """Names the pods that a runtime does not end, their cgroups and processes."""
+def cannot_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> CannotDo:
+    """The error about pods that do not end: it names their cgroups and processes."""
     named = []
     for pod in left[:PODS_TOLD]:
         inside = [one for top in pod.top_cgroups for one in tree.driver.below(top)]
@@ -163,14 +165,14 @@ def do_not_stop(tree: OwnedTree, left: Sequence[RuntimePod], endpoint: str) -> C
 def _end_keeper_pods(
     tree: OwnedTree, folder: str, say: Callable[[str], None]
 ) -> tuple[list[str], list[RuntimePod]]:
-    """End the pods that a keeper has; a line for each, and those that have not ended. No keeper outlives
-    this: it would start containers again."""
+    """End the pods of the root's keeper, then the keeper itself, which would start them again. Returns a
+    line for each thing ended, and the pods that have not ended."""
     left: list[RuntimePod] = []
     lines = [
         f"the keeper (process {pid}) was stopped: let it go on" for pid in wake(keepers_of(folder))
     ]
     try:
-        runtime = _answering(tree, folder, lines)
+        runtime = _responsive_keeper(tree, folder, lines)
     except QosletError as error:
         lines.append(f"ignoring the keeper: {error}")
     else:
@@ -186,9 +188,9 @@ def _end_keeper_pods(
     return lines, left
 
 
-def _answering(tree: OwnedTree, folder: str, lines: list[str]) -> KeeperRuntime:
-    """A keeper that has told its pods; one that does not answer is replaced, with a line. Raises
-    QosletError."""
+def _responsive_keeper(tree: OwnedTree, folder: str, lines: list[str]) -> KeeperRuntime:
+    """A connection to a keeper that has listed its pods. A keeper that does not answer is replaced, which
+    is added to ``lines``. Raises QosletError."""
     runtime = keeper_of(tree, folder)
     try:
         runtime.list_pods()
@@ -211,8 +213,8 @@ def _cgroups_of(runtime: Runtime) -> set[str]:
     return tops.union(*(pod.container_cgroups.values() for pod in pods))
 
 
-def _waits(pods: Sequence[RuntimePod]) -> str:
-    """Why nothing happens for longer than a moment."""
+def _wait_message(pods: Sequence[RuntimePod]) -> str:
+    """Tells the user which pods are waited for, and for how long."""
     longest = max(pods, key=lambda pod: pod.grace_seconds)
     others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
     return (
@@ -228,9 +230,9 @@ def _end_all(
     say: Callable[[str], None],
     has_told: Callable[[], bool] = lambda: True,
 ) -> tuple[list[str], list[RuntimePod]]:
-    """End all pods of a runtime in their grace periods, also those that it tells later than others, until
-    it ``has_told`` all, and remove those that ended. Returns a line for each that was running, and those
-    that have not ended within ``patience`` seconds more."""
+    """Stop all pods of a runtime in their grace periods, and remove them once they have ended. A runtime
+    may list some pods later than others; the list is complete when ``has_told()``. Returns a line for
+    each pod that ran, and the pods that have not ended ``patience`` seconds after their grace period."""
     ending = _Ending(tree, runtime, patience, say)
     while True:
         told = has_told()
@@ -250,8 +252,8 @@ def _end_all(
 
 
 class _Ending:
-    """The pods of a runtime while they end: ``seen`` as they were told first, and a line for what was
-    ``lifted`` because it kept them from ending."""
+    """The pods of a runtime while they end. ``seen`` holds each pod as the runtime listed it first;
+    ``lifted`` a line for each obstacle that was removed, such as a frozen cgroup."""
 
     def __init__(
         self, tree: OwnedTree, runtime: Runtime, patience: float, say: Callable[[str], None]
@@ -266,7 +268,7 @@ class _Ending:
         self.lifted: list[str] = []
 
     def stop_new(self) -> list[RuntimePod]:
-        """Stop those that were not told before; those that have not ended."""
+        """Stop the pods that the runtime has listed since the last call. Returns all that run still."""
         pods = self._runtime.list_pods()
         if new := {uid: pod for uid, pod in pods.items() if uid not in self.seen}:
             self.seen |= new
@@ -278,16 +280,16 @@ class _Ending:
         return [pod for pod in pods.values() if not pod.ended]
 
     def lasts(self, left: Sequence[RuntimePod]) -> bool:
-        """Whether there is patience for those that are left."""
+        """Whether to wait on for the pods that are ``left``."""
         containers = sum(state.running for state in self._runtime.poll())
         return self._wait.lasts(len(left) + containers, time.monotonic())
 
     def lift(self, left: Sequence[RuntimePod]) -> None:
-        """Say what is waited for, and lift what keeps it from ending, at times."""
+        """Once a second: say (once) what is waited for, and remove what keeps it from ending."""
         if not left or time.monotonic() < self._lift_at:
             return
         if not self._has_said:
-            self._say(_waits(left))
+            self._say(_wait_message(left))
         self._has_said = True
         overdue = time.monotonic() >= self._overdue_at
         self.lifted += self._lift(self._root, _cgroups_of(self._runtime), overdue=overdue)

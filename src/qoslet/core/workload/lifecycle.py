@@ -36,8 +36,8 @@ class Ending(Struct, frozen=True, omit_defaults=True):
 
 
 class Patience:
-    """How long ends are waited for: ``seconds`` beyond the grace period, and again from each one that
-    came: where many end, a runtime takes them one after the other."""
+    """How long to wait for pods to end: ``seconds`` beyond their grace period, and again ``seconds`` after
+    each one that ended, because a runtime may end many one after the other."""
 
     def __init__(self, grace_seconds: float, seconds: float, now: float) -> None:
         self._seconds = seconds
