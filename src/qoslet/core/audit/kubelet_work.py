@@ -41,36 +41,43 @@ _QOS = ("kubepods", "burstable", "besteffort")
 
 
 def without_kubelet_work(report: AuditReport, work: KubeletWork) -> AuditReport:
-    """The report; cgroups of pods that the runtime still has are pending, and so are the values of
-    QoS cgroups that count those pods until they are gone, that counted one which has changed, or that
-    a new kubelet has not updated. So is what is missing of a pod without a sandbox, which its kubelet
-    starts again, what a new kubelet has not made or may not have read yet, and whatever follows from pods
-    that could not be read."""
-    rows = (_with_age(one, work) for one in report.findings)
-    report = replace(report, findings=tuple(_starting(one, work.ready) for one in rows))
+    """The report, with each finding pending that the kubelet is about to settle:
+
+    - a cgroup of a pod that the runtime still has, and values of QoS cgroups that count such a pod, or
+      one that has changed since;
+    - what a kubelet that has just started has not created, updated or read yet;
+    - what a pod without its sandbox or a container lacks, which the kubelet starts again;
+    - what follows from pods that could not be read.
+    """
+    rows = (_judged_by_age(finding, work) for finding in report.findings)
+    report = replace(
+        report, findings=tuple(_pending_start(finding, work.ready) for finding in rows)
+    )
     uids = _plain(work.running)
     ending = [
-        one for one in report.findings if one.verdict == "orphan" and pod_uid(one.path) in uids
+        finding
+        for finding in report.findings
+        if finding.verdict == "orphan" and pod_uid(finding.path) in uids
     ]
     changed = replace(work, has_changed=work.has_changed or bool(ending))
     findings = []
-    for one in report.findings:
-        if one in ending:
+    for finding in report.findings:
+        if finding in ending:
             findings.append(
-                _pending(one, "its runtime still has it, as while a pod is being ended")
+                _pending(finding, "its runtime still has it, as while a pod is being ended")
             )
-        elif one.verdict == "orphan" and work.is_new:
-            findings.append(_pending(one, _READING))
-        elif work.is_new and one.pod is None and _is_to_be_made(one):
-            findings.append(_pending(one, _MAKING))
-        elif work.is_new and one.pod is not None and _is_replaced(one):
-            findings.append(_pending(one, _REPLACING))
-        elif one.verdict in _OFF and (why := _to_come(one, changed)):
-            findings.append(_pending(one, why))
-        elif work.lacks_pods and _is_whole(one):
-            findings.append(_pending(one, _UNKNOWN))
+        elif finding.verdict == "orphan" and work.is_new:
+            findings.append(_pending(finding, _READING))
+        elif work.is_new and finding.pod is None and _is_to_be_made(finding):
+            findings.append(_pending(finding, _MAKING))
+        elif work.is_new and finding.pod is not None and _is_replaced(finding):
+            findings.append(_pending(finding, _REPLACING))
+        elif finding.verdict in _OFF and (why := _to_come(finding, changed)):
+            findings.append(_pending(finding, why))
+        elif work.lacks_pods and _is_whole(finding):
+            findings.append(_pending(finding, _UNKNOWN))
         else:
-            findings.append(one)
+            findings.append(finding)
     return replace(report, findings=tuple(findings))
 
 
@@ -79,17 +86,18 @@ def is_sum(leaf: str, file: str | None) -> bool:
     return leaf in _QOS and file in _SUMS
 
 
-def _to_come(one: Finding, work: KubeletWork) -> str:
-    """Why a value is what the next QoS update writes, or a new kubelet's start; empty if neither does. Of
-    kubepods the first has protection only; its other values and those of the cgroups of what is
-    reserved come from the configuration."""
-    leaf, file = one.name.rpartition("/")[2], one.file
+def _to_come(finding: Finding, work: KubeletWork) -> str:
+    """Why the kubelet will write the value without being asked to; empty if it will not. The periodic QoS
+    update writes the sums of all pods, of kubepods only its memory protection; the CPU manager writes the
+    cpusets of containers; a new kubelet also writes what its configuration decides about kubepods and
+    the reserved cgroups."""
+    leaf, file = finding.name.rpartition("/")[2], finding.file
     summed = is_sum(leaf, file) and (leaf != "kubepods" or file in PROTECTION)
     if summed and work.has_changed:
         return _CHANGED
     # its CPU manager gives containers their CPUs each cpuManagerReconcilePeriod
-    is_given = file in CPUSETS and one.container is not None
-    is_planned = one.rule is not None and (one.pod is None or is_given)
+    is_given = file in CPUSETS and finding.container is not None
+    is_planned = finding.rule is not None and (finding.pod is None or is_given)
     if work.is_new and (summed or (is_planned and leaf not in ("burstable", "besteffort"))):
         return _STARTED
     if work.is_assigning and is_planned and is_given and file == "cpuset.cpus":
@@ -97,59 +105,71 @@ def _to_come(one: Finding, work: KubeletWork) -> str:
     return _UNKNOWN if summed and work.lacks_pods else ""
 
 
-def _pending(one: Finding, why: str) -> Finding:
-    return pending(one, f"{one.message}: {why}")
+def _pending(finding: Finding, why: str) -> Finding:
+    return pending(finding, f"{finding.message}: {why}")
 
 
-def _is_whole(one: Finding) -> bool:
-    """Whether it is about a cgroup, which is there or not as pods are."""
-    return one.verdict in ("orphan", "missing", "foreign") and one.file is None and not one.found
+def _is_whole(finding: Finding) -> bool:
+    """Whether the finding is that a whole cgroup is there or is absent."""
+    return (
+        finding.verdict in ("orphan", "missing", "foreign")
+        and finding.file is None
+        and not finding.found
+    )
 
 
-def _is_to_be_made(one: Finding) -> bool:
-    """Whether it is about a cgroup that is not there, or controllers that come with the first pod in it."""
-    return one.verdict == "controller" or (one.verdict == "missing" and _is_whole(one))
+def _is_to_be_made(finding: Finding) -> bool:
+    """Whether a starting kubelet creates what the finding misses: a cgroup, or controllers that come
+    with the first pod in it."""
+    return finding.verdict == "controller" or (finding.verdict == "missing" and _is_whole(finding))
 
 
-def _is_replaced(one: Finding) -> bool:
-    """Whether it is about a cgroup of a pod that is not there, or a container's that no status names."""
-    made = one.verdict == "foreign" and is_container(one.path.rpartition("/")[2])
-    return _is_whole(one) and (one.verdict == "missing" or made)
+def _is_replaced(finding: Finding) -> bool:
+    """Whether the finding is that a pod lacks a cgroup, or has a container's that no status names."""
+    made = finding.verdict == "foreign" and is_container(finding.path.rpartition("/")[2])
+    return _is_whole(finding) and (finding.verdict == "missing" or made)
 
 
-def _starting(one: Finding, ready: frozenset[str] | None) -> Finding:
-    """The finding, pending where it is of a pod that lacks its sandbox or a container: a cgroup that
-    is not there yet, or one that no status names yet, or controllers that systemd takes from a pod
+def _pending_start(finding: Finding, ready: frozenset[str] | None) -> Finding:
+    """The finding, pending if its pod lacks its sandbox or a container and that explains it: a cgroup
+    that does not exist yet or that no status names yet, or controllers that systemd takes from a pod
     without containers."""
-    uid = pod_uid(one.path)
-    if ready is None or one.pod is None or not uid or uid in _plain(ready):
-        return one
-    if (one.verdict in ("missing", "foreign") and _is_whole(one)) or one.verdict == "controller":
+    uid = pod_uid(finding.path)
+    if ready is None or finding.pod is None or not uid or uid in _plain(ready):
+        return finding
+    if (
+        finding.verdict in ("missing", "foreign") and _is_whole(finding)
+    ) or finding.verdict == "controller":
         why = "the runtime does not run what its status names, as while the kubelet starts it"
-        return _pending(one, why)
-    return one
+        return _pending(finding, why)
+    return finding
 
 
-def _with_age(one: Finding, work: KubeletWork) -> Finding:
-    """The finding, drift where an earlier configuration would explain a value of a pod that this kubelet
-    created: it reads its configuration at its start. A pod without a sandbox beside others tells no age. Stale
-    where the pods that have the value are those that it did not create, as far as they tell."""
+def _judged_by_age(finding: Finding, work: KubeletWork) -> Finding:
+    """The finding, with what the age of its pod proves. A value that an earlier configuration would
+    explain is drift if this kubelet created the pod, because a kubelet reads its configuration when it
+    starts. It is stale if the pods that have it are, as far as known, those that an earlier kubelet
+    created. A pod without a sandbox has no known age, unless no pod has one."""
     if work.older is None:
-        return one
+        return finding
     known = _plain(work.older)
-    uid = pod_uid(one.path)
-    if one.is_earlier and uid not in known and (not work.running or uid in _plain(work.running)):
-        plain = unexplained(one.file, one.found, one.planned)
-        return replace(one, verdict="drift", message=plain, is_earlier=False)
-    doubt = one.doubt
+    uid = pod_uid(finding.path)
+    if (
+        finding.is_earlier
+        and uid not in known
+        and (not work.running or uid in _plain(work.running))
+    ):
+        plain = unexplained(finding.file, finding.found, finding.planned)
+        return replace(finding, verdict="drift", message=plain, is_earlier=False)
+    doubt = finding.doubt
     if doubt is None or not _plain(doubt.having) <= known or _plain(doubt.lacking) & known:
-        return one
+        return finding
     is_odd = not doubt.lacking or _plain(doubt.differing) & known
     if is_odd and not (doubt.is_default or doubt.follows):
-        return one
-    plain = unlike(one.file, one.found, one.planned)
+        return finding
+    plain = unlike(finding.file, finding.found, finding.planned)
     told = f"{plain}: left by {doubt.told}; restarting the pod sets it"
-    return replace(one, verdict="stale", message=told)
+    return replace(finding, verdict="stale", message=told)
 
 
 def _plain(uids: frozenset[str]) -> set[str]:
