@@ -78,7 +78,7 @@ def _pass(plan: Plan, tree: owned_tree.OwnedTree, shrink: Shrink) -> tuple[Apply
             tree.driver.shell(step) for step in work.steps
         ]
     made = any(step.kind == "create" for step in work.steps)
-    enabled = made and (tree.enable() or tree.place.driver == "systemd")
+    enabled = made and (tree.record_controllers() or tree.place.driver == "systemd")
     done = perform(work, look, executor)
     if enabled and done.remaining and not done.failures:
         # groups of others have files that they had not

@@ -56,10 +56,13 @@ class TreeLocation(Struct, frozen=True):
 
 
 class OwnedTree:
-    """A root with its driver, observer and ledger; ``journal`` is None where nothing may be
-    written. ``notes`` say what taking it up met, ``verb`` what the tree is of; ``identities``
-    are those that taking it up has just read, for one fast look; ``damage`` tells of journals of
-    another manager's tree that were damaged."""
+    """A root as ``tree`` opens it, with its driver, observer and ledger.
+
+    ``journal`` is None if the tree was not opened to be written. ``verb`` is the command that made the
+    tree. ``notes`` say what opening it found; ``damage`` is the error about damaged journals of
+    another manager's tree. ``identities`` are the inodes that opening it has read: the first
+    ``read_planned`` uses them up.
+    """
 
     def __init__(self, place: TreeLocation, reached: Delegation, driver: Cgroupfs) -> None:
         self.place = place
@@ -113,11 +116,11 @@ class OwnedTree:
         return self.driver.identity(path) is not None
 
     def read_planned(self, paths: Iterable[str]) -> Observed | None:
-        """The settings of these groups if all of them are there, else None."""
+        """The settings of these groups; None if one of them is absent, or ``watch`` was not called."""
         if self._fast_observer is None:
             return None
-        just, self.identities = self.identities, {}
-        return self._fast_observer.observe(paths, just)
+        identities, self.identities = self.identities, {}
+        return self._fast_observer.observe(paths, identities)
 
     def reclaimable_cache(self, path: str) -> int:
         """Bytes of page cache in a group that can be taken back without a kill."""
@@ -128,18 +131,18 @@ class OwnedTree:
         self.driver.others.update(others)
 
     def adopt(self, others: Collection[str]) -> None:
-        """Let the driver write in these groups of others, and write down which controllers it may
-        enable above them for that."""
+        """Let the driver write in these groups of others, and record in the journal which controllers it
+        may enable above them for that."""
         self.allow_foreign_writes(others)
         for path in others:
-            self.enable(path)
+            self.record_controllers(path)
 
-    def enable(self, group: str = "") -> bool:
-        """Write down which controllers making the root, or writing in ``group``, will enable above
-        it; whether any."""
+    def record_controllers(self, group: str = "") -> bool:
+        """Record in the journal which controllers the driver will enable above the root when it creates
+        that, or above ``group`` when it writes there. Returns whether there are any."""
         if unified(self.driver.layout) is None or self.journal is None:
             return False
-        wanted, enabled = self.reach.controllers, False
+        wanted, is_any = self.reach.controllers, False
         if self.place.driver == "systemd":
             # the others it switches by itself, as its units need them
             wanted &= UNMANAGED & {controller(file) for file in self._files}
@@ -153,15 +156,15 @@ class OwnedTree:
             above = self.observer.read_cgroup(path or "/")
             if above is None or not added:
                 continue
-            name, enabled = path or "/", True
+            name, is_any = path or "/", True
             after = " ".join([*given, *sorted(added)])
             self.journal.record(
                 [Adopted(name, above.identity), Set(name, CONTROL, " ".join(given), after)]
             )
-        return enabled
+        return is_any
 
     def _above(self, path: str) -> list[str]:
-        """The groups above one that are not ours, the topmost first, which is empty."""
+        """The groups above ``path`` that are not ours, from the hierarchy's top (``""``) down."""
         found = []
         while path not in ("", "/"):
             path = parent(path)
@@ -181,13 +184,13 @@ class OwnedTree:
         self.driver.close()
 
     def finish(self) -> None:
-        """Everything was undone: nothing of the journal counts any more."""
+        """Clear the ledger after everything was undone."""
         self.ledger.files.clear()
         self.ledger.adopted.clear()
         self.forget_gone()
 
     def forget_gone(self) -> None:
-        """Forget cgroups that are not there: systemd or a runtime removed them, or nobody made them."""
+        """Forget cgroups that do not exist: systemd or a runtime removed them, or none was created."""
         for path in list(self.ledger.cgroups):
             inode = self.driver.identity(path)
             if inode is None or not self.ledger.is_owned(path, inode):
@@ -197,7 +200,7 @@ class OwnedTree:
                 self.ledger.forget(path)
 
     def standing(self) -> TreeState:
-        """Everything that undoing needs to know."""
+        """The state of the tree from which ``release`` works out its steps."""
         from qoslet.core.reconcile.restore import TreeState
 
         root, driver = self.place.root, self.driver
@@ -268,14 +271,15 @@ def tree(
     verb: str | None = "apply",
     attend: Callable[[Bus], None] = say_waiting,
 ) -> Iterator[OwnedTree]:
-    """The tree at a root, ours alone while it lasts if it is to be written. ``verb`` is what the
-    tree is of; None takes up any. ``attend`` is given systemd's bus before it is asked anything.
+    """Open the tree at a root, to ``write`` to it under its lock, or to read it. ``verb`` is the command
+    that makes or has made the tree; None accepts any. ``attend`` is called with systemd's bus before
+    the first question to it.
 
-    Raises CannotDo where it is to be written and groups cannot be made, another process has it,
-    or somebody else made it.
+    Raises CannotDo if the tree is to be written and cgroups cannot be created, another process holds
+    the root, or another program made it.
     """
     state = _state(place, write, attend)
-    lock, driver, reached = _begun(place, state, write, verb, attend)
+    lock, driver, reached = _locked_driver(place, state, write, verb, attend)
     made = OwnedTree(place, reached, driver)
     recorded = partial(_recorded, driver, f"{state}/{escaped(place.root)}")
     try:
@@ -302,7 +306,7 @@ def tree(
             if made.damage is not None and verb is not None:
                 made.notes.append(str(made.damage))
         made.identities = {path: inode for path, (_, inode) in made.ledger.cgroups.items()}
-        _given(made)
+        _accept_given_root(made)
         made.allow_foreign_writes(made.ledger.adopted)
         yield made
     finally:
@@ -312,8 +316,8 @@ def tree(
 
 
 def _state(place: TreeLocation, write: bool, attend: Callable[[Bus], None]) -> str:
-    """Where the state folders of this user are. Where there is no place for them, as for a user who has
-    not logged in, the driver tells first why it cannot be had."""
+    """The directory of this user's state folders. Raises CannotDo if there is none, as for a user who has
+    not logged in; if the driver cannot be had either, its reason comes first."""
     user = os.geteuid()
     try:
         return state_directory(os.environ, user, write=write)
@@ -323,10 +327,11 @@ def _state(place: TreeLocation, write: bool, attend: Callable[[Bus], None]) -> s
         raise
 
 
-def _begun(
+def _locked_driver(
     place: TreeLocation, state: str, write: bool, verb: str | None, attend: Callable[[Bus], None]
 ) -> tuple[tuple[JournalFile, Header] | None, Cgroupfs, Delegation]:
-    """The root's lock, first if it is to be written, since systemd may be waited for; its driver."""
+    """The root's lock (None unless it is to be written), its driver, and what groups below it can get. The
+    lock comes first, since systemd may be waited for."""
     lock = None
     if write:
         lock = lock_root(place.root, place.hierarchy, state=state, driver=place.driver, verb=verb)
@@ -339,7 +344,7 @@ def _begun(
 
 
 def _recorded(driver: Cgroupfs, folder: str) -> list[str]:
-    """The groups that the pods' records of this boot name, as far as they hold what is recorded."""
+    """The groups that the records of this boot's pods name (``recorded_cgroups``)."""
     from qoslet.app.recorded import recorded_cgroups
 
     return recorded_cgroups(folder, driver.members)
@@ -368,8 +373,9 @@ def _driver(
     return driver, reached
 
 
-def _given(made: OwnedTree) -> None:
-    """A root that somebody handed to us is not ours to make or remove."""
+def _accept_given_root(made: OwnedTree) -> None:
+    """Take a root that exists and that we did not create as given: the driver neither creates nor removes
+    it, and the journal says so."""
     root, inode = made.place.root, made.driver.identity(made.place.root)
     if inode is None or made.ledger.is_owned(root, inode):
         return

@@ -132,7 +132,7 @@ def _host_run(
         frozen=partial(frozen_at, driver.layout),
     )
     _remember(reconciler, wakes, rest)
-    tree.enable()
+    tree.record_controllers()
     # what is loaded by now stays: a collection that walked it would hold up the guard
     gc.freeze()
     return AgentRun(
