@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 class Inputs(Struct, frozen=True):
-    """Everything that was read: what ``plan`` needs. ``loaded`` is what the documents of pods held,
-    ``work`` that of a live kubelet, None without one."""
+    """Everything that ``plan`` needs. ``loaded`` is the content of the pods' documents, ``work`` what a
+    live kubelet is about to do; both are None if there is none."""
 
     pods: Sequence[Pod]
     node: Node
@@ -49,9 +49,9 @@ class Inputs(Struct, frozen=True):
     its own. Raises BadInputs."""
 
     def plan(self) -> Plan:
-        """The plan, with what reading met."""
-        is_told = self.kept is not None
-        return plan(self.pods, self.node, self.problems, self.kept, is_told=is_told)
+        """The plan, with the problems of reading its input."""
+        is_known = self.kept is not None
+        return plan(self.pods, self.node, self.problems, self.kept, kept_is_actual=is_known)
 
 
 def read(
@@ -63,10 +63,10 @@ def read(
     given: Loaded | None = None,
     again: bool = False,
 ) -> Inputs:
-    """Read the node, then the pods; all faults of both at once. ``writes``: for a verb that
-    writes a tree of its own, which as root reads only what no other user can change. ``system``
-    overrides the node's operating system; ``given`` are the pods, where they were read before.
-    With ``again`` nothing is noted. Raises BadInputs."""
+    """Read the node, then the pods. ``writes``: for a command that writes a tree of its own; as root it
+    reads only files that no other user can change. ``system`` overrides the node's operating system;
+    ``given`` are pods that were read before. With ``again`` no note is printed. Raises BadInputs with
+    the faults of both node and pods."""
     _check_stdin(args, paths)
     bundle = bundle_of(args)
     if getattr(args, "live", False):
@@ -102,7 +102,7 @@ def read(
 
 
 def _pod_problems(loaded: Loaded, node: Sequence[str]) -> Iterator[Problem]:
-    """What reading the pods met, but for Nodes among them in a file that describes the node, too."""
+    """The problems of reading the pods, without those about Nodes in a file that ``--node`` names, too."""
     files = tuple(f"{shown(file)}: " for file in node)
     for row in loaded.problems:
         if row.code is not ProblemCode.NODE_AMONG_PODS or not row.where.startswith(files):
@@ -174,8 +174,9 @@ def _no_pods(args: argparse.Namespace) -> BadInput:
 
 
 def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
-    """The node and the pods of the kubelet or agent that runs here; documents of ``--node`` and ``-f`` stand
-    above what it says. ``args.found`` is that node where it was looked up before. ``again``: what was noted before is not noted once more. Raises BadInputs, BadInput, CannotDo."""
+    """The node and the pods of the kubelet or agent that runs here; documents of ``--node`` and ``-f``
+    override what it says. ``args.found`` is its node if that was looked up before. With ``again`` no
+    note is printed. Raises BadInputs, BadInput, CannotDo."""
     from qoslet.app.node.assigned import kubelet_assignments
     from qoslet.app.node.found_node import PODS, find_node, kubelet_options
     from qoslet.app.node.untold_release import other_releases
@@ -210,8 +211,8 @@ def read_live(args: argparse.Namespace, *, again: bool = False) -> Inputs:
 
 
 def _of_agent(args: argparse.Namespace, root: str, again: bool) -> Inputs:
-    """The node of the agent at ``root``, with its pods, those that have ended left out, or documents above
-    them. Raises BadInputs, CannotDo."""
+    """The node of the agent at ``root``, with its pods that have not ended, or with those of ``-f`` in their
+    place. Raises BadInputs, CannotDo."""
     from qoslet.app.inspect import pod_states
     from qoslet.app.node.agent_pods import ENDED, agent_pods, ending_pods
     from qoslet.app.node.running_agent import agent_node

@@ -76,7 +76,7 @@ def sets(made: Plan) -> dict[tuple[str, str], tuple[str | None, str | None]]:
 def test_a_plan_has_what_the_kubelet_handed_out(backwards: bool) -> None:
     kept = fitting(NODE, told_assignments(FILES))
     pods = PODS[::-1] if backwards else PODS
-    made = plan(pods, NODE, (), kept, is_told=True)
+    made = plan(pods, NODE, (), kept, kept_is_actual=True)
     found = sets(made)
     assert found[FIRST, "c"] == ("1", "0")
     assert found[SECOND, "c"] == ("2", "1")

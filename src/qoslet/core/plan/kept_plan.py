@@ -1,4 +1,4 @@
-"""The plan of a node that is planned again and again: what most pods were planned with stays."""
+"""Plans one node again and again, and plans only those pods again that have changed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class KeptPlan:
-    """What ``core.plan.plan`` gives for one list of pods after another; pods that were there before may
-    stand in the order of then."""
+    """Gives what ``core.plan.plan`` gives, for one list of pods after another. Pods of an earlier list may
+    stand in that list's order."""
 
     def __init__(self) -> None:
         self._live: LivePlan | None = None
@@ -31,16 +31,16 @@ class KeptPlan:
         problems: Sequence[Problem] = (),
         kept: Assignments | None = None,
     ) -> Plan:
-        """The plan of these pods, each with a UID of its own; ``kept`` is what the
-        kubelet has told of its managers."""
+        """The plan of these pods, which all have different UIDs. ``kept`` are the assignments that the
+        kubelet has told."""
         live, before = self._live, self._pods
         wanted = {pod.uid: pod for pod in pods}
         self._live, self._pods = None, {}
         if live is None or live.node is not node:
             live = LivePlan(node)
             if live.managers is not None:
-                # where pods have CPUs of their own, each list is placed by itself
-                return plan(pods, node, problems, kept, is_told=kept is not None)
+                # exclusive CPUs depend on the whole list of pods
+                return plan(pods, node, problems, kept, kept_is_actual=kept is not None)
             live.add_all(pods)
         else:
             for uid in before.keys() - wanted.keys():

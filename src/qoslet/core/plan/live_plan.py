@@ -69,16 +69,16 @@ _NOBODY: frozenset[str] = frozenset()
 
 
 class LivePlan:
-    """The plan of the pods put so far, on one node. Pods stand in the order in which their UIDs
-    first came; names are not compared, whoever reads manifests does that. ``kept`` is what an
-    earlier run's managers handed out: pods that come find their places again. ``is_told``: that is
-    what pods have, whatever their order."""
+    """The plan of the pods added so far to one node, in the order in which their UIDs first came. Whether
+    two pods have one name is checked by who reads manifests, not here. ``kept`` are the CPUs and memory
+    that the managers assigned before, which those pods get again. ``kept_is_actual``: a kubelet itself
+    told them, so they do not depend on the order of pods."""
 
     def __init__(
-        self, node: Node, kept: Assignments | None = None, *, is_told: bool = False
+        self, node: Node, kept: Assignments | None = None, *, kept_is_actual: bool = False
     ) -> None:
         self.planner = Planner(node)
-        self._is_told = is_told
+        self._kept_is_actual = kept_is_actual
         if self.planner.managers is not None and kept is not None:
             self.planner.managers.restore(kept)
         self._held: dict[str, _Held] = {}
@@ -264,7 +264,7 @@ class LivePlan:
         from qoslet.core.plan.manager_problems import placing_problems
 
         refused = [one.pod for one in self._in_order(managers.refused)]
-        yield from placing_problems(policy, managers, refused, is_told=self._is_told)
+        yield from placing_problems(policy, managers, refused, kept_is_actual=self._kept_is_actual)
 
     def _summary(self, shape: int) -> TemplateSummary | None:
         """A shape with the first pod that has it; None where no pod has it."""

@@ -1,4 +1,4 @@
-"""What a plan's reader should know about CPUs and memory of one's own."""
+"""What a plan's reader should know about exclusive CPUs and memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from qoslet.core.resources.node_policy import NodePolicy
 
 
 def placing_problems(
-    policy: NodePolicy, managers: Managers | None, pods: Sequence[Pod], *, is_told: bool = False
+    policy: NodePolicy,
+    managers: Managers | None,
+    pods: Sequence[Pod],
+    *,
+    kept_is_actual: bool = False,
 ) -> Iterator[Problem]:
-    """Pods that a kubelet would refuse, and on what the handed out CPUs and nodes depend, unless
-    the kubelet itself has told them."""
+    """The pods that a kubelet would refuse, and what the assigned CPUs and memory nodes depend on.
+    ``kept_is_actual``: a kubelet itself told the assignments, so they depend on no order of pods."""
     if managers is None:
         return
     node = f"node {policy.node.name or 'this'}"
@@ -24,7 +28,7 @@ def placing_problems(
             message = f"rejected with {refusal.reason}: {refusal.message}"
             code = ProblemCode.POD_NOT_ADMITTED
             yield Problem("error", pod.where, message, refusal.hint, code)
-    if not is_told:
+    if not kept_is_actual:
         yield Problem(
             "info",
             node,

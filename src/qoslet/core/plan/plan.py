@@ -21,12 +21,12 @@ def plan(
     problems: Sequence[Problem] = (),
     kept: Assignments | None = None,
     *,
-    is_told: bool = False,
+    kept_is_actual: bool = False,
 ) -> Plan:
-    """The whole tree, parents first. ``problems`` are those that reading met; what planning
-    meets is added. Nothing is refused: what does not fit is planned and mentioned. ``kept`` is
-    what the CPU and memory managers handed out before; ``is_told``: that is what pods have,
-    whatever their order."""
-    live = LivePlan(node, kept, is_told=is_told)
+    """The whole tree, parents first. Planning adds its problems to ``problems``, those of reading the
+    input, and refuses nothing: a pod that does not fit is planned and mentioned. ``kept`` are the CPUs
+    and memory that the managers assigned before. ``kept_is_actual``: a kubelet itself told them, so they
+    do not depend on the order of ``pods``."""
+    live = LivePlan(node, kept, kept_is_actual=kept_is_actual)
     live.add_all(pods)
     return live.plan(tuple(problems))
