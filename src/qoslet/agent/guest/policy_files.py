@@ -1,5 +1,5 @@
-"""Keeps the files that a policy names as planned, in cgroups of another manager; each of them holds
-again what it held before once it is no longer named."""
+"""Keeps the files that a policy names at their planned values, in cgroups of another manager. A file
+that the policy no longer names gets back the value that it held before."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from qoslet.core.reconcile.take_over import taken_over
 from qoslet.core.resources.cgroup_tree import Cgroup, Plan
 
 LIMIT = FailureLimit(same=3, total=60)
-"""When one sync gives a file up, and when itself."""
+"""Failed writes after which a sync gives up."""
 SETTLE_SECONDS = 3.0
-"""How long a value stands that the kubelet or its runtime may be about to write, until the pods that
-are read after it tell that it is off."""
+"""How long to leave a wrong value alone that the kubelet or its runtime may be about to correct: only
+pods that are read after that time tell that it is wrong."""
 RETRY_SECONDS = 60.0
 """Until a write that the kernel or systemd refused is tried again."""
 
@@ -59,8 +59,8 @@ class _Pods(Struct, frozen=True):
 
 class PolicyFiles:
     """One for each guest. The executor's journal has what every file held before; ``clock`` gives
-    monotonic seconds. ``allow`` tells the driver that it may write in cgroups of others, ``plugin``
-    what the runtime's plugin has set."""
+    monotonic seconds. ``allow`` permits the driver to write in cgroups of others; ``plugin`` gives the
+    journal of the runtime's plugin, with what that has set."""
 
     def __init__(
         self,
@@ -89,10 +89,13 @@ class PolicyFiles:
         pods_at: float = float("inf"),
         asked: Mapping[Key, str] | None = None,
     ) -> FilesSync:
-        """Write what differs, restore what is not among ``cgroups`` any more. Without ``complete``
-        nothing is restored, and no sum lowered: what is absent there may be on the node all the same. ``pods_at`` is when
-        the pods were read, in monotonic seconds; ``asked`` are the values that pods ask for where others are allocated.
-        Raises QosletError or OSError where the journal cannot be written: then nothing is."""
+        """Write the files of ``cgroups`` that differ, and restore those that are no longer among them.
+
+        If ``complete`` is False, some pods of the node may be missing from ``cgroups``: then nothing is
+        restored and no sum over pods is lowered. ``pods_at`` is when the pods were read, in monotonic
+        seconds; ``asked`` are the values that pods ask for where other ones are allocated. Raises
+        QosletError or OSError if the journal cannot be written; then no file is written either.
+        """
         result = FilesSync()
         executor, journal = self._executor, self._executor.journal
         self._take_pending(result)
@@ -125,7 +128,7 @@ class PolicyFiles:
         return result
 
     def _lowers_sum(self, wanted: Sequence[Cgroup], row: Difference) -> bool:
-        """Whether a sum over pods that holds a value of ours would fall."""
+        """Whether the row lowers a sum over pods whose file holds a value of ours."""
         names = {one.path: one.name for one in wanted}
         old, new = row.found or "", row.wanted or ""
         is_ours = (row.path, row.file) in self._executor.journal.ledger.files
@@ -133,7 +136,7 @@ class PolicyFiles:
         return is_ours and falls and is_sum(names[row.path].rpartition("/")[2], row.file)
 
     def adopt(self, paths: Iterable[str]) -> None:
-        """Write down that files of these cgroups are about to be written, and let the driver."""
+        """Record in the journal that files of these cgroups are about to be written, and permit it."""
         known = self._executor.journal.ledger.adopted
         seen = {path: self._observed[path].identity for path in paths if path in self._observed}
         self._allow(seen)
@@ -157,13 +160,12 @@ class PolicyFiles:
         return min([*times, *([] if due is None else [due])], default=None)
 
     def _read(self, paths: Iterable[str]) -> dict[str, ObservedCgroup]:
-        """Those of the cgroups that exist."""
+        """The cgroups that exist, as read now."""
         looked = {path: self._executor.observer.read_cgroup(path) for path in paths}
         return {path: one for path, one in looked.items() if one is not None}
 
     def _forget_gone(self, seen: Mapping[str, ObservedCgroup]) -> None:
-        """Cgroups that went, with their files, hold nothing of ours; one in the place of another has
-        nothing of ours either."""
+        """Remove cgroups from the journal that are gone, or that were replaced by others of their name."""
         ledger = self._executor.journal.ledger
         gone = [
             Removed(path, done=True)
@@ -183,9 +185,9 @@ class PolicyFiles:
         result: FilesSync,
         pods: _Pods,
     ) -> list[Difference]:
-        """The differences to end now: first writes at once, what others have reset as the budget
-        allows, what the kubelet may be about to write or has just written, or the runtime's plugin has set
-        for pods that are newer, once it has settled."""
+        """The differences to write now: a file's first write at once, a value that another process has
+        reset as ``rewrites`` allows, and what the kubelet or the plugin may still write after it has
+        settled."""
         there = tuple(one for one in wanted if one.path in seen)
         now, ledger = self._clock(), self._executor.journal.ledger
         page, due, off = node.host.page_size, list[Difference](), set[Key]()
@@ -202,14 +204,9 @@ class PolicyFiles:
             may, is_reset = True, key in ledger.files and not is_ours(ledger, key, found, page)
             theirs = _is_kubelets(names[row.path], row.file, is_reset=is_reset)
             theirs = theirs or _is_plugins(plugin, key, found, page)
-            if theirs or _may_be_resize(row.file, found):
-                wait = SETTLE_SECONDS if theirs else 0.0
-                has_settled = self._has_settled(key, row.wanted, now, pods.at, wait)
-                # a kubelet writes what it has allocated before the status says so
-                asked = pods.asked.get(key)
-                if not has_settled or (asked is not None and same(row.file, asked, found, page)):
-                    waiting.append(self._unsettled[key][1])
-                    continue
+            if self._is_unsettled(row, pods, now, page, theirs=theirs):
+                waiting.append(self._unsettled[key][1])
+                continue
             if is_reset:
                 known = self.rewrites.resets
                 may = self.rewrites.reset(key, found, now)
@@ -219,10 +216,25 @@ class PolicyFiles:
                 due.append(row)
         self._take_held(there, seen, off, page)
         self._unsettled = {key: one for key, one in self._unsettled.items() if key in off}
-        # what may be news to the pods that are known is asked for at once
+        # pods that were read before a difference was found are read again at once
         is_news = any(at > max(pods.at, now - SETTLE_SECONDS) for at in waiting)
         self._ask_at = now + (0.0 if is_news else SETTLE_SECONDS) if waiting else None
         return due
+
+    def _is_unsettled(
+        self, row: Difference, pods: _Pods, now: float, page: int, *, theirs: bool
+    ) -> bool:
+        """Whether the difference may end by itself: ``theirs`` if the kubelet or the plugin writes the
+        file anyway, else if the kubelet may have written it for a resize."""
+        key, found = (row.path, row.file), row.found or ""
+        if not (theirs or _may_be_resize(row.file, found)):
+            return False
+        wait = SETTLE_SECONDS if theirs else 0.0
+        if not self._has_settled(key, row.wanted, now, pods.at, wait):
+            return True
+        # a kubelet writes what it has allocated before the status says so
+        asked = pods.asked.get(key)
+        return asked is not None and same(row.file, asked, found, page)
 
     def _take_held(
         self,
@@ -231,8 +243,8 @@ class PolicyFiles:
         off: set[Key],
         page: int,
     ) -> None:
-        """Take in the files that are as planned. One whose owner has written what is planned now holds
-        nothing of ours."""
+        """Note the files that hold their planned value. One that its owner has set to that value itself
+        is no longer ours to restore."""
         now, journal = self._clock(), self._executor.journal
         keys = [(one.path or "", row.file) for one in there for row in one.settings]
         theirs = list[Released]()
@@ -251,8 +263,9 @@ class PolicyFiles:
     def _has_settled(
         self, key: Key, wanted: str | None, now: float, pods_at: float, wait: float
     ) -> bool:
-        """Whether pods that were read ``wait`` seconds after a difference was found, or none that could be
-        in time where they are only to be newer, plan the same all the same."""
+        """Whether the difference has lasted: pods that were read ``wait`` seconds after it was found still
+        plan the same value. Without ``wait`` newer pods are enough, and if none can be read,
+        ``SETTLE_SECONDS``."""
         known = self._unsettled.get(key)
         if known is None or known[0] != wanted:
             known = self._unsettled[key] = wanted, now
@@ -264,7 +277,7 @@ class PolicyFiles:
         return self._ask_at is not None and self._clock() >= self._ask_at
 
     def _may_try(self, key: Key, now: float) -> bool:
-        """Whether a write was not refused a short while ago."""
+        """Whether the file may be written: its last write was not refused within ``RETRY_SECONDS``."""
         return key not in self._refused or now >= self._refused[key][1]
 
     def _write(
@@ -297,13 +310,13 @@ class PolicyFiles:
         self._verify(outcomes)
 
     def _take_pending(self, result: FilesSync) -> None:
-        """What came of writes that waited for memory."""
+        """Take in the results of writes that waited for memory."""
         for one in self._executor.poll_pending():
             if one.error is not None:
                 self._fail(one, result)
 
     def _take(self, outcomes: Sequence[Outcome], back: set[Key], result: FilesSync) -> None:
-        """Count what came of steps. A file that was restored is ours no longer."""
+        """Take in the results of steps; a restored file leaves the journal."""
         now, released = self._clock(), list[Released]()
         for one in outcomes:
             step = one.step
@@ -324,8 +337,8 @@ class PolicyFiles:
             record_done(self._executor.journal, released)
 
     def _fail(self, outcome: Outcome, result: FilesSync) -> None:
-        """A write was refused: it is tried again after a while, and said when it is another fault.
-        None was where the cgroup went meanwhile."""
+        """Take in a refused write: it is tried again after ``RETRY_SECONDS``, and reported if the error is
+        new. A cgroup that has gone meanwhile is no failure."""
         step, error = outcome.step, outcome.error or ""
         key = step.path, step.file
         if self._executor.observer.identity(step.path) is None:
@@ -336,8 +349,8 @@ class PolicyFiles:
         self._refused[key] = error, self._clock() + RETRY_SECONDS
 
     def _verify(self, outcomes: Sequence[Outcome]) -> None:
-        """Forget the earlier values of files once no file holds one: whoever writes such a value
-        from then on is another process."""
+        """Forget the earlier values of our files once no file holds one of them: from then on such a value
+        was written by another process."""
         earlier = self._executor.journal.ledger.earlier
         written = {
             (outcome.step.path, outcome.step.file)
@@ -355,23 +368,22 @@ class PolicyFiles:
 
 
 def _is_kubelets(name: str, file: str, *, is_reset: bool) -> bool:
-    """Whether the kubelet or its runtime may be about to write the file of a cgroup: CPU shares, with
-    each pod and each resize; sums over pods, where they were reset."""
+    """Whether the kubelet or its runtime may be about to write the file: CPU files, which they write with
+    each pod and each resize, and sums over pods that were reset."""
     return file.startswith("cpu.") or (is_reset and is_sum(name.rpartition("/")[2], file))
 
 
 def _may_be_resize(file: str, found: str) -> bool:
-    """Whether a kubelet with Memory QoS of its own may have written this as it resized a container: in a
-    new cgroup nothing is protected or throttled."""
+    """Whether a kubelet that sets Memory QoS itself may have written the value for a resize: it is not
+    that of a new cgroup, in which nothing is protected or throttled."""
     return file.startswith("memory.") and found not in ("0", "max")
 
 
 def _is_plugins(plugin: JournalState, key: Key, found: str, page: int) -> bool:
-    """Whether a file holds what the runtime's plugin has set: as a container is resized it knows the
-    pod before."""
+    """Whether a file holds what the runtime's plugin has set, which learns of a resize first."""
     return key in plugin.files and same(key[1], plugin.files[key][1], found, page)
 
 
 def _fault(key: Key, error: str) -> str:
-    """A write that was refused, for people."""
+    """The message about a refused write."""
     return f"{key[0]}/{key[1]}: {error}"
