@@ -1,4 +1,4 @@
-"""Thirty pods as a kubelet and containerd leave them in this kernel, written without a journal, and
+"""Pods as a kubelet and containerd leave them in this kernel, written without a journal, and
 random changes behind their back."""
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ RESOURCES: tuple[dict[str, Any], ...] = (
     {"requests": {"cpu": "50m"}},
     {},
 )
-PODS = 30
+PODS = 8
+"""Each of the four kinds of pods twice."""
 
 
 class Change(NamedTuple):
@@ -74,12 +75,12 @@ def pod_document(number: int) -> dict[str, Any]:
 class KubeletTree:
     """The tree below the root of a bench."""
 
-    def __init__(self, bench: Bench, folder: Path) -> None:
+    def __init__(self, bench: Bench, folder: Path, count: int = PODS) -> None:
         self.bench = bench
         mounts = mounts_of(bench.hierarchy)
         self.mounts = {"unified": mounts} if isinstance(mounts, str) else dict(mounts)
         pods = folder / "pods.json"
-        items = [pod_document(number) for number in range(PODS)]
+        items = [pod_document(number) for number in range(count)]
         pods.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
         flags = Flags(
             kubernetes="1.36",

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 CHANGES = 60 if "QOSLET_SYSTEM" in os.environ and "QOSLET_LONG" not in os.environ else 200
 """An emulated CPU takes two seconds for a look; ``QOSLET_LONG`` makes all changes there, too."""
 AT_ONCE = 5
+PODS = 30
 
 
 @pytest.mark.parametrize("hierarchy", ["v1", "v2"])
@@ -34,7 +35,7 @@ def test_every_change_is_found_and_named_right(
 ) -> None:
     chance = random.Random(f"audit {hierarchy}")
     with real(hierarchy) as bench:
-        tree = KubeletTree(bench, tmp_path)
+        tree = KubeletTree(bench, tmp_path, PODS)
         try:
             clean = tree.look()
             assert [(one.verdict, one.path, one.message) for one in clean.findings] == []

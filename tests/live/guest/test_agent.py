@@ -54,7 +54,7 @@ class Agent:
             status = self.status()
             if status and what(status):
                 return status
-            time.sleep(0.2)
+            time.sleep(0.5)
         raise AssertionError(f"{self.status()}\n{self.log.read_text()}")
 
     def end(self, number: int = signal.SIGTERM) -> int:
