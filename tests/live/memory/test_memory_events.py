@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from qoslet.core.memory.sample import MemorySample
 from qoslet.host.memory.event_watch import KernelWatch
 from qoslet.host.memory.oom_log import KernelLog
 from qoslet.host.memory.reader import MemoryFiles
+from tests.cli.fixtures import answer
 from tests.contract.drivers import mounts_of
 from tests.live.agent.agents import Agent, agent
 from tests.live.agent.test_run import PATIENCE, pod
@@ -252,12 +252,7 @@ OOMS = pod("a", "sleep 1; exec tail /dev/zero", "Never")
 
 
 def asked(agent: Agent, *words: str) -> str:
-    command = [sys.executable, "-m", "qoslet", "ps", "--cgroup-root", agent.root, *words]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    return done.stdout
+    return answer("ps", "--cgroup-root", agent.root, *words).stdout
 
 
 def memory(agent: Agent) -> dict[str, Any]:

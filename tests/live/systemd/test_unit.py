@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.fixtures import answer
 from tests.live.systemd.slices import need_guest
 from tests.paths import REPO as ROOT
 
@@ -56,22 +57,16 @@ def journal(lines: int = 30) -> str:
     return done.stdout
 
 
-def qoslet(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "qoslet", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
-
-
 def until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
     while not true():
         assert time.monotonic() < deadline, journal()
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def containers() -> dict[str, int | None]:
     """Pod to the process of its container, as the agent says."""
-    done = qoslet("ps", "-o", "json")
+    done = answer("ps", "-o", "json")
     if done.returncode:
         return {}
     items = json.loads(done.stdout)["items"]
@@ -103,7 +98,7 @@ def unit() -> Iterator[Path]:
     systemctl("daemon-reload")
     yield manifests
     subprocess.run(["systemctl", "stop", "qoslet"], check=False)
-    qoslet("release")
+    answer("release")
     shutil.rmtree(extra)
     (PLACE / UNIT.name).unlink()
     shutil.rmtree(ETC)
@@ -121,9 +116,9 @@ def test_ps_answers_while_the_agent_waits_for_the_bus(unit: Path) -> None:
     systemctl("stop", "dbus.socket", "dbus.service")
     try:
         (unit / "second.yaml").write_text(POD.replace("web", "second").replace("00a", "00b"))
-        until(lambda: json.loads(qoslet("ps", "-o", "json").stdout)["lastSyncSeconds"] is not None)
+        until(lambda: json.loads(answer("ps", "-o", "json").stdout)["lastSyncSeconds"] is not None)
         assert containers()["web"] == process
-        told = qoslet("ps").stdout
+        told = answer("ps").stdout
         assert "web " in told
         assert "the agent waits for systemd: its last sync ended" in told
     finally:
@@ -132,7 +127,7 @@ def test_ps_answers_while_the_agent_waits_for_the_bus(unit: Path) -> None:
         systemctl("try-restart", "systemd-logind")
     until(lambda: bool(containers().get("second")))
     assert containers()["web"] == process
-    assert json.loads(qoslet("ps", "-o", "json").stdout)["lastSyncSeconds"] is None
+    assert json.loads(answer("ps", "-o", "json").stdout)["lastSyncSeconds"] is None
 
 
 def test_pods_outlive_whatever_happens_to_the_service(unit: Path) -> None:
@@ -172,9 +167,9 @@ def test_pods_outlive_whatever_happens_to_the_service(unit: Path) -> None:
     systemctl("stop", "qoslet")
     assert "left-over process" not in journal(2000), "systemd warns of what stays in the unit"
     assert "remains running" not in journal(2000)
-    assert qoslet("ps").returncode == 3
+    assert answer("ps").returncode == 3
     assert all(Path(f"/proc/{pid}").exists() for pid in both.values())
-    done = qoslet("release")
+    done = answer("release")
     assert done.returncode == 0, done.stderr
     assert not any(Path(f"/proc/{pid}").exists() for pid in both.values())
 
