@@ -28,12 +28,6 @@ class Option(Struct, frozen=True):
     repeats: bool = False
     node: bool = False
 
-    @property
-    def spelled(self) -> str:
-        """``-o, --output FORMAT``."""
-        names = ", ".join(self.names)
-        return f"{names} {self.metavar}".strip() if self.names else self.metavar
-
 
 class Command(Struct, frozen=True):
     """A command with all that it accepts."""

@@ -11,7 +11,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-Subject = Literal["agent", "node", "pod", "container", "cgroup"]
 Unit = Literal["", "bytes", "seconds", "pages", "percent"]
 
 
@@ -28,12 +27,11 @@ class Metric(Struct, frozen=True, gc=False):
 
 
 class Field(Struct, frozen=True, gc=False):
-    """One shown value of a ``subject``. ``title`` heads its column, empty where it has none.
+    """One shown value. ``title`` heads its column, empty where it has none.
     ``json`` is its path in the document ``PodStates``, ``[]`` for each item of a list and ``*``
     for each key; empty where the document does not have it."""
 
     name: str
-    subject: Subject
     title: str = ""
     unit: Unit = ""
     json: str = ""
@@ -58,108 +56,108 @@ def _counter(name: str, help: str, *labels: str, kubelet: str = "") -> Metric:
 
 
 _PODS = (
-    Field("pod_namespace", "pod", "namespace", json="items[].namespace"),
-    Field("pod_name", "pod", "name", json="items[].name"),
-    Field("pod_ready", "pod", "ready", json="items[].containers[].ready"),
-    Field("pod_status", "pod", "status", json="items[].status"),
-    Field("pod_phase", "pod", json="items[].phase",
+    Field("pod_namespace", "namespace", json="items[].namespace"),
+    Field("pod_name", "name", json="items[].name"),
+    Field("pod_ready", "ready", json="items[].containers[].ready"),
+    Field("pod_status", "status", json="items[].status"),
+    Field("pod_phase", json="items[].phase",
           metric=_gauge("pods", "Pods by phase.", "phase")),
-    Field("pod_reason", "pod", json="items[].reason", metric=_gauge(
+    Field("pod_reason", json="items[].reason", metric=_gauge(
         "pod_state", "1 for the state that a pod is in.", *_POD, "phase", "reason", "resize")),
-    Field("pod_message", "pod", json="items[].message"),
-    Field("pod_since", "pod", "", "seconds", "items[].since"),
-    Field("pod_created", "pod", "age", "seconds", "items[].createdAt"),
-    Field("pod_qos", "pod", "QoS", json="items[].qosClass"),
-    Field("pod_resize", "pod", "resize", json="items[].resize"),
-    Field("pod_resize_reason", "pod", json="items[].resizeReason"),
-    Field("pod_edit", "pod", json="items[].editRejected"),
-    Field("pod_uid", "pod", "UID", json="items[].uid"),
-    Field("pod_manifest", "pod", "manifest", json="items[].manifest"),
-    Field("pod_retries", "pod", json="items[].retries", metric=_gauge(
+    Field("pod_message", json="items[].message"),
+    Field("pod_since", "", "seconds", "items[].since"),
+    Field("pod_created", "age", "seconds", "items[].createdAt"),
+    Field("pod_qos", "QoS", json="items[].qosClass"),
+    Field("pod_resize", "resize", json="items[].resize"),
+    Field("pod_resize_reason", json="items[].resizeReason"),
+    Field("pod_edit", json="items[].editRejected"),
+    Field("pod_uid", "UID", json="items[].uid"),
+    Field("pod_manifest", "manifest", json="items[].manifest"),
+    Field("pod_retries", json="items[].retries", metric=_gauge(
         "pod_retries", "Attempts at a pod that failed in a row.", *_POD)),
-    Field("pod_retry_in", "pod", "", "seconds", "items[].retryInSeconds"),
-    Field("pod_cpu", "pod", "CPU", json="items[].usage.cpuCores"),
-    Field("pod_cpu_share", "pod", "CPU/limit", json="items[].usage.cpuOfLimit"),
-    Field("pod_throttled", "pod", "throttled", "seconds", "items[].usage.throttledSeconds"),
-    Field("pod_memory", "pod", "memory", "bytes", "items[].usage.memoryBytes"),
-    Field("pod_memory_share", "pod", "mem/limit", json="items[].usage.memoryOfLimit"),
+    Field("pod_retry_in", "", "seconds", "items[].retryInSeconds"),
+    Field("pod_cpu", "CPU", json="items[].usage.cpuCores"),
+    Field("pod_cpu_share", "CPU/limit", json="items[].usage.cpuOfLimit"),
+    Field("pod_throttled", "throttled", "seconds", "items[].usage.throttledSeconds"),
+    Field("pod_memory", "memory", "bytes", "items[].usage.memoryBytes"),
+    Field("pod_memory_share", "mem/limit", json="items[].usage.memoryOfLimit"),
 )  # fmt: skip
 
 _AGENT = (
-    Field("summary", "agent", json="summary"),
-    Field("cycle", "agent", json="cycle", metric=_counter("cycles", "Turns of the loop.")),
-    Field("differences", "agent", metric=_gauge(
+    Field("summary", json="summary"),
+    Field("cycle", json="cycle", metric=_counter("cycles", "Turns of the loop.")),
+    Field("differences", metric=_gauge(
         "differences", "Differences between plan and kernel that the last turn found.")),
-    Field("pending", "agent", json="pending",
+    Field("pending", json="pending",
           metric=_gauge("writes_pending", "Writes that go on in the kernel.")),
-    Field("waiting", "agent", json="waiting",
+    Field("waiting", json="waiting",
           metric=_gauge("limits_waiting", "Limits that usage holds above the plan.")),
 )  # fmt: skip
 
 _MEMORY = (
-    Field("memory", "cgroup", "memory", "bytes", "memory.groups[].currentBytes",
+    Field("memory", "memory", "bytes", "memory.groups[].currentBytes",
           _gauge("memory_usage_bytes", "Memory of a group.", *_CGROUP,
                  kubelet="container_memory_usage_bytes")),
-    Field("memory_peak", "cgroup", "peak", "bytes",
+    Field("memory_peak", "peak", "bytes",
           metric=_gauge("memory_peak_bytes", "Most memory that a group had.", *_CGROUP,
                         kubelet="container_memory_max_usage_bytes")),
-    Field("memory_protected", "cgroup", "", "bytes", "memory.groups[].protectedLowBytes", _gauge(
+    Field("memory_protected", "", "bytes", "memory.groups[].protectedLowBytes", _gauge(
         "memory_protected_bytes", "Memory of a group that is protected at most, by kind.",
         *_CGROUP, "kind")),
-    Field("memory_claimed", "cgroup", "", "bytes", "memory.groups[].lowBytes", _gauge(
+    Field("memory_claimed", "", "bytes", "memory.groups[].lowBytes", _gauge(
         "memory_claimed_bytes", "Memory of a group that its memory.low or memory.min claims.",
         *_CGROUP, "kind")),
-    Field("memory_room", "cgroup", "", "bytes", "memory.groups[].binds.room", _gauge(
+    Field("memory_room", "", "bytes", "memory.groups[].binds.room", _gauge(
         "memory_room_bytes", "Memory that a group may still use before a limit binds.", *_CGROUP)),
-    Field("memory_limit", "cgroup", "limit", "bytes", "memory.groups[].maxBytes"),
-    Field("guard_overrides", "agent", json="memory.guard.held", metric=_gauge(
+    Field("memory_limit", "limit", "bytes", "memory.groups[].maxBytes"),
+    Field("guard_overrides", json="memory.guard.held", metric=_gauge(
         "guard_held", "Groups whose memory.high the guard has raised or lifted.")),
-    Field("guard_not_freed", "agent", json="memory.watched[].notFreedSeconds", metric=_gauge(
+    Field("guard_not_freed", json="memory.watched[].notFreedSeconds", metric=_gauge(
         "guard_not_freed_seconds",
         "Longest time for which nothing was freed of a group at its memory.high.")),
-    Field("guard_decisions", "agent", json="memory.guard.decisions", metric=_counter(
+    Field("guard_decisions", json="memory.guard.decisions", metric=_counter(
         "guard_decisions", "What the guard did, or would have done (mode observe).",
         "mode", "answer")),
-    Field("pressure_decisions", "agent", json="memory.pressure.decisions", metric=_counter(
+    Field("pressure_decisions", json="memory.pressure.decisions", metric=_counter(
         "memory_pressure_decisions", "What was decided where memory was short.", "verdict")),
 )  # fmt: skip
 
 _USAGE = (
-    Field("container_state", "container", "state", json="items[].containers[].reason"),
-    Field("container_exit", "container", "exit", json="items[].containers[].exitCode"),
-    Field("container_restart_at", "container", "retry", "seconds",
+    Field("container_state", "state", json="items[].containers[].reason"),
+    Field("container_exit", "exit", json="items[].containers[].exitCode"),
+    Field("container_restart_at", "retry", "seconds",
           "items[].containers[].restartAt"),
-    Field("container_restarts", "container", "restarts", json="items[].containers[].restarts",
+    Field("container_restarts", "restarts", json="items[].containers[].restarts",
           metric=_counter(
               "container_restarts", "Starts of a container after its first.", *_POD, "container")),
-    Field("cpu", "cgroup", "CPU", "seconds",
+    Field("cpu", "CPU", "seconds",
           metric=_counter("cpu_usage_seconds", "CPU time of a group.", *_CGROUP,
                           kubelet="container_cpu_usage_seconds")),
-    Field("cpu_throttled", "cgroup", "throttled", "seconds", metric=_counter(
+    Field("cpu_throttled", "throttled", "seconds", metric=_counter(
         "cpu_throttled_seconds", "Time that a group was throttled.", *_CGROUP,
         kubelet="container_cpu_cfs_throttled_seconds")),
-    Field("cpu_quota", "cgroup", "quota"),
-    Field("cpu_got", "container", "got", "percent"),
-    Field("cpu_expected", "container", "expected", "percent"),
-    Field("oom_kills", "cgroup", "OOM kills", metric=_counter(
+    Field("cpu_quota", "quota"),
+    Field("cpu_got", "got", "percent"),
+    Field("cpu_expected", "expected", "percent"),
+    Field("oom_kills", "OOM kills", metric=_counter(
         "oom_kills", "Processes that the kernel killed for memory in a group.", *_CGROUP)),
-    Field("requested", "container", "asked"),
+    Field("requested", "asked"),
 )  # fmt: skip
 
 _EVENTS = (
-    Field("memory_events", "cgroup", json="memory.groups[].events.*", metric=_counter(
+    Field("memory_events", json="memory.groups[].events.*", metric=_counter(
         "memory_events", "What happened to the memory of a group, over its restarts.",
         *_CGROUP, "event")),
-    Field("memory_reclaim", "cgroup", "", "pages", "memory.groups[].reclaim.*", _counter(
+    Field("memory_reclaim", "", "pages", "memory.groups[].reclaim.*", _counter(
         "memory_reclaim_pages", "Pages of a group in reclaim, by where its usage was.",
         *_CGROUP, "zone", "what")),
-    Field("memory_stalled", "cgroup", "", "seconds", "memory.groups[].stalledSeconds", _counter(
+    Field("memory_stalled", "", "seconds", "memory.groups[].stalledSeconds", _counter(
         "memory_stalled_seconds", "Time in which all processes of a group waited for memory.",
         *_CGROUP, kubelet="container_pressure_memory_stalled_seconds")),
-    Field("memory_waiting", "cgroup", "", "seconds", "memory.groups[].waitingSeconds", _counter(
+    Field("memory_waiting", "", "seconds", "memory.groups[].waitingSeconds", _counter(
         "memory_waiting_seconds", "Time in which some process of a group waited for memory.",
         *_CGROUP, kubelet="container_pressure_memory_waiting_seconds")),
-    Field("node_pressure", "node", "", "seconds", metric=_counter(
+    Field("node_pressure", "", "seconds", metric=_counter(
         "memory_pressure_seconds", "Time in which processes of the machine waited for memory.",
         "kind")),
 )  # fmt: skip
