@@ -70,20 +70,22 @@ class Toleration(Struct, frozen=True, gc=False):
 
 
 class FitRequest(Struct, frozen=True):
-    """The pod that is to fit, the labels that its nodes need, the taints that it tolerates, what else
-    allows only one of it on a node, the node affinity that it requires, and the fields of its spec that
-    limit where it runs and are not considered."""
+    """A pod that is to fit on nodes, and what it demands of them."""
 
     pod: Pod
     labels: Mapping[str, str] = {}
+    """What ``nodeSelector`` demands."""
     tolerations: tuple[Toleration, ...] = ()
     single: str = ""
+    """Why a node can have only one such pod; empty if it can have several."""
     affinity: NodeAffinity | None = None
+    """The node affinity that the pod requires."""
     ignored: tuple[str, ...] = ()
+    """Fields of the spec that limit where the pod runs, and that are not considered."""
 
 
 def fit_request(pod: Pod, spec: Mapping[str, Any]) -> FitRequest:
-    """What is to fit, from a pod and the spec that it was read from. Raises BadInput."""
+    """The request of ``pod``, which was read from ``spec``. Raises BadInput."""
     selector = spec.get("nodeSelector")
     labels = {str(key): str(value) for key, value in selector.items()} if selector else {}
     single = HOST_PORT if any(_host_ports(spec)) else ""
@@ -96,7 +98,7 @@ def fit_request(pod: Pod, spec: Mapping[str, Any]) -> FitRequest:
 
 
 def _tolerations(pod: Pod, given: Any) -> tuple[Toleration, ...]:
-    """Those of the pod's spec. Raises BadInput."""
+    """The tolerations of the pod's spec. Raises BadInput."""
     if isinstance(given, list):
         given = [_given(one) for one in given]
     try:
@@ -108,21 +110,21 @@ def _tolerations(pod: Pod, given: Any) -> tuple[Toleration, ...]:
 
 
 def _given(toleration: Any) -> Any:
-    """A null is a field that is not given."""
+    """A toleration without its null fields, which count as absent."""
     if not isinstance(toleration, dict):
         return toleration
     return {key: value for key, value in toleration.items() if value is not None}
 
 
 def _of_daemons(spec: Mapping[str, Any]) -> Iterator[Toleration]:
-    """Those that the controller of a DaemonSet adds."""
+    """The tolerations that the DaemonSet controller adds to its pods."""
     added = _OF_DAEMONS | (_OF_DAEMONS_IN_HOST_NETWORK if spec.get("hostNetwork") else {})
     for key, effect in added.items():
         yield Toleration(key, "Exists", "", effect)
 
 
 def _host_ports(spec: Mapping[str, Any]) -> Iterator[int]:
-    """The ports of the node that a pod takes while it runs."""
+    """The ports of the node that the pod occupies while it runs."""
     sidecars = (
         one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"
     )

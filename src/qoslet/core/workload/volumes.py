@@ -175,7 +175,7 @@ def _refuse(found: PodVolumes, powers: ProcessRights) -> None:
         message = f"UID {powers.uid} cannot mount the tmpfs of volume {name}"
         found.refusals.append(IsolationRefusal("spec.volumes", message))
         found.missing.append(f"spec.volumes ({name})")
-    refused = {name: FolderReading(injected=True) for name in found.memory}
+    refused = {name: FolderReading() for name in found.memory}
     found.memory.clear()
     for name, reading in found.folders.items():
         if reading.volume is not None:

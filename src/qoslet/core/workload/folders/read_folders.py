@@ -29,16 +29,16 @@ _TYPES: Mapping[str, HostType] = {one: one for one in get_args(HostType)}
 
 
 class FolderReading(Struct):
-    """What one volume comes to: ``volume`` is None where it is left out, for the kind that
-    ``unsupported`` names or because the API server put it there (``injected``). ``asked`` is its
-    text in the manifest, by which pods with other volumes differ, ``left_out`` its field where it is
-    ``unsupported``."""
+    """What reading one volume gave."""
 
     volume: FolderVolume | None = None
+    """None if the pod goes without the volume: an ``unsupported`` one, or one that the API server added."""
     asked: str = ""
+    """The volume in the manifest as text: pods with another text have another volume."""
     unsupported: str = ""
-    injected: bool = False
+    """The kind of a volume that qoslet does not provide; empty for any other."""
     left_out: list[str] = []
+    """The field of an ``unsupported`` volume."""
     missing: list[str] = []
     faults: list[FieldFault] = []
     unmet: list[UnmetReference] = []
@@ -53,7 +53,7 @@ class FolderReader(Struct, frozen=True):
     group: int | None
 
     def read(self, entry: Mapping[str, Any], name: str, field: str) -> FolderReading:
-        """One volume."""
+        """Read one volume."""
         reading = self._read(entry, name, field)
         if reading.unsupported:
             reading.left_out = [f"{field} ({name}) {reading.unsupported}"]
@@ -76,7 +76,7 @@ class FolderReader(Struct, frozen=True):
         return FolderReading(unsupported=kind)
 
     def _empty(self, source: Mapping[str, Any], name: str, field: str) -> FolderReading:
-        """An ``emptyDir`` whose medium is not memory."""
+        """Read an ``emptyDir`` whose medium is not memory."""
         medium = str(source.get("medium") or "")
         if medium:
             return FolderReading(unsupported=f"emptyDir with medium {medium}")
@@ -85,7 +85,7 @@ class FolderReader(Struct, frozen=True):
         return FolderReading(DiskVolume(name, self.group), missing=missing)
 
     def _host(self, source: Mapping[str, Any], name: str, field: str) -> FolderReading:
-        """A path of the host."""
+        """Read a ``hostPath``."""
         path, kind = source.get("path"), source.get("type") or ""
         faults = []
         if not isinstance(path, str) or not path:
@@ -106,13 +106,13 @@ class FolderReader(Struct, frozen=True):
         return FolderReading(HostVolume(name, plain, _TYPES[str(kind)]))
 
     def _files(self, kind: str, source: Mapping[str, Any], name: str, field: str) -> FolderReading:
-        """Files of objects and fields."""
+        """Read a volume of files from ConfigMaps, Secrets and fields of the pod."""
         parts = VolumeFiles(name, field, self.pod, self.document, self.around)
         mode = parts.default_mode(source, field)
         if not parts.of_source(kind, source, field, mode):
             entries = mappings(source.get("sources"))
             if name.startswith(INJECTED) and any("serviceAccountToken" in one for one in entries):
-                return FolderReading(injected=True, missing=[f"{field} ({name})"])
+                return FolderReading(missing=[f"{field} ({name})"])
             for index, one in enumerate(entries):
                 _projected(parts, one, f"{field}.sources[{index}]", mode)
         parts.check()

@@ -56,22 +56,25 @@ class User(Struct, frozen=True):
 
 
 class PreparedContainer(Struct, frozen=True):
-    """What is known once an image was found: its own words, who runs, and where the files are.
-    ``spaces`` are the paths of the namespaces that the pod's containers share, ``files`` those of
-    hosts, hostname and resolv.conf by where they go; ``mounts`` have sources that can be bound."""
+    """What a bundle needs besides the plan, known once the container's image was found."""
 
     execution: Execution
+    """What the image says of its process."""
     user: User
     root: str
+    """The directory of the container's file tree."""
     spaces: Mapping[Kind, str]
+    """The paths of the namespaces that the pod's containers share."""
     files: Mapping[str, str]
+    """The paths of hosts, hostname and resolv.conf by their place in the container."""
     mounts: Sequence[VolumeMount]
+    """Volumes whose sources exist and can be bound."""
     able: frozenset[int] = ALL_CAPABILITIES
-    """The capabilities that can be given: those of whoever makes the container."""
+    """The capabilities of the process that makes the container, which can give no others."""
     systemd: int | None = None
-    """The version of the systemd that makes the container's scope, None where none does."""
+    """The version of the systemd that makes the container's scope; None if none does."""
     untold: tuple[str, ...] = ()
-    """The files with amounts of which the runtime does not tell systemd."""
+    """Files whose values the runtime does not pass on to systemd."""
 
 
 def bundle_config(
