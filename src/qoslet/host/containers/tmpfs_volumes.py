@@ -34,8 +34,8 @@ LARGE_BYTES = 64 << 20
 
 
 class TmpfsVolumes:
-    """Matches ``agent.ports.Volumes``. ``notes`` gathers what was not done and stops nothing.
-    With ``lasting`` a later process takes the volumes up."""
+    """Matches ``agent.ports.Volumes``. ``notes`` gathers failures that stop nothing. With ``lasting`` a
+    later process goes on with the volumes."""
 
     def __init__(self, folder: str, *, lasting: bool = False) -> None:
         self._folder = folder
@@ -44,8 +44,8 @@ class TmpfsVolumes:
         self.notes = Notes()
 
     def provide(self, uid: str, volumes: Sequence[MemoryVolume]) -> Mapping[str, str]:
-        """Mount what is not mounted yet; the directory of each volume by its name. One that
-        stands keeps what is in it and gets its size, if that holds what is in it."""
+        """Mount the volumes that are not mounted yet. Returns the directory of each by its name. A
+        mounted volume keeps its files, and is resized if they fit into the new size."""
         if not volumes:
             return {}
         if self._lasting and _secluded():
@@ -59,7 +59,7 @@ class TmpfsVolumes:
         return {volume.name: self._provide(uid, volume) for volume in volumes}
 
     def _provide(self, uid: str, volume: MemoryVolume) -> str:
-        """One volume."""
+        """Mount or resize one volume. Returns its directory."""
         path = self._path(uid, volume.name)
         if path in self._unmounting:
             self._unmounting.pop(path).join()

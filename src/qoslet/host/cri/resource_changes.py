@@ -1,4 +1,4 @@
-"""What an update of a container's resources sends; needs no message of the CRI, as records do not."""
+"""What an update of a container's resources sends, as a plain map like those in pod records."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _DEFAULTS = {
     "memory.swap.max": "max",
 }
 _NEVER = ("oom_score_adj",)
-"""Of a process that runs: no runtime changes it."""
+"""Fields that no runtime changes while the process runs."""
 
 
 def resources_change(had: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The resources that an update sends so that a container that has ``had`` gets ``wanted``: the
-    complete set; empty where nothing differs. A runtime keeps what a message leaves out, so what is
-    not planned any more is sent as the value that means "not limited"."""
+    """The resources to send so that a container changes from ``had`` to ``wanted``: the complete set, or
+    nothing if they are equal. A runtime keeps the values that a message leaves out, so a value that is
+    no longer wanted is sent as "not limited"."""
     if _plain(had) == _plain(wanted):
         return {}
     block = _plain(wanted)
@@ -36,5 +36,5 @@ def resources_change(had: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[
 
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what cannot be changed."""
+    """The fields that an update can change."""
     return {field: value for field, value in block.items() if field not in _NEVER}

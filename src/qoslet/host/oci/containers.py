@@ -276,9 +276,9 @@ def _fork(then: Callable[[], NoReturn]) -> int:
 
 
 def tidy(path: str, root: str, known: Iterable[str]) -> None:
-    """Remove a group, and those above it up to ``root``, where they are empty: in the hierarchies
-    that a runtime makes groups in and nobody else does. ``known`` are the mount points of those
-    that are looked after already. Source: opencontainers/cgroups fs (v1 has a dozen)."""
+    """Remove the empty groups from ``path`` up to ``root`` in the hierarchies that only the runtime makes
+    groups in: all but those mounted at ``known``, which the driver handles. Source:
+    opencontainers/cgroups fs (v1 has a dozen hierarchies)."""
     points = {one.point for one in mounts() if one.type in ("cgroup", "cgroup2")} - {*known}
     for point in points:
         group = path
@@ -293,8 +293,8 @@ def tidy(path: str, root: str, known: Iterable[str]) -> None:
 
 
 def remove_stale(root: str) -> None:
-    """Remove what containers of a root have written that went with a boot, once it has no pod: unless
-    some are mounted, as where the state folder was moved. Raises OSError."""
+    """Remove what the containers of a root wrote before the machine was booted; for a root without pods.
+    Does nothing while some of it is mounted, as after the state folder was moved. Raises OSError."""
     name = f"/{os.path.basename(root)}/"
     overlays = (one for one in mounts(about=(name,)) if one.type == "overlay")
     if not any(name in option for one in overlays for option in one.options):

@@ -64,8 +64,8 @@ Signed = Sequence[tuple[str, str, object]]
 
 
 class BusReply(Exception):
-    """systemd answered with an error: its D-Bus ``name`` and its own ``text``. ``again``: the
-    call had been made before, and what came of that is not known."""
+    """systemd answered with an error: its D-Bus ``name`` and its own ``text``. ``again`` is true if the
+    call had been made before with an unknown result."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")
@@ -84,16 +84,16 @@ class ConnectionLost(Exception):
 
 
 def hung_up(error: Exception) -> bool:
-    """Whether a bus that is being restarted ended a new connection: dbus-fast writes to the socket that it
-    has closed for that, too."""
+    """Whether an error shows that a bus which restarts has closed a new connection. EBADF is one: dbus-fast
+    still writes to the socket that it has closed."""
     return isinstance(error, _HUNG_UP) or (
         isinstance(error, OSError) and error.errno == errno.EBADF
     )
 
 
 class _AbsentPeer:
-    """A peer that is absent: waited for ``seconds`` once, not in each call, since nothing else is done
-    meanwhile."""
+    """A peer that is absent. It is waited for ``seconds`` in all, not in each call, since nothing else is
+    done meanwhile."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -101,14 +101,14 @@ class _AbsentPeer:
         self._tried = 0.0
 
     def is_over_long(self, now: float) -> bool:
-        """Whether that has been waited for; another attempt failed ``now``."""
+        """Note that an attempt failed ``now``. Whether the peer has been waited for long enough."""
         if self._since is None or now - self._tried > _FORGET_SECONDS:
             self._since = now
         self._tried = now
         return now - self._since > self._seconds
 
     def end(self) -> None:
-        """It is there."""
+        """The peer answers again."""
         self._since = None
 
 
@@ -153,19 +153,19 @@ class Bus:
         self._interrupted = 0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it and everything that it waits for."""
+        """Run a coroutine to its end."""
         self._interrupted = self.interrupts()
         return self._loop.run_until_complete(self._attended(work))
 
     async def _attended(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it, with signs of life."""
+        """Await the work, and call ``idle`` every now and then meanwhile."""
         task = asyncio.ensure_future(work)
         while not (await asyncio.wait({task}, timeout=_IDLE_SECONDS))[0]:
             self.idle()
         return task.result()
 
     def _waits(self, peer: _AbsentPeer) -> bool:
-        """Whether to go on waiting for who is away."""
+        """Whether to go on waiting for an absent peer."""
         over = peer.is_over_long(self._loop.time())
         return not over and self.interrupts() == self._interrupted
 
@@ -189,15 +189,15 @@ class Bus:
         return (await self._call_with_retry(place, PROPERTIES, "Get", "ss", body))[0].value
 
     async def ping(self) -> None:
-        """Come back when systemd has done all that it was told before: it turns its loop once
-        for each message, and writes to the kernel in between."""
+        """Return once systemd has carried out all earlier calls: it handles one message at a time, and
+        writes to the kernel before the next one."""
         await self._call_with_retry(PLACE, "org.freedesktop.DBus.Peer", "Ping", "", ())
 
     async def job(self, member: str, signature: str, *body: object) -> str:
-        """A method that begins a job; the job's result when it is over: ``done``, ``failed``,
-        ``canceled``, ``timeout``, ``dependency``, ``skipped``. A job that ended unseen counts as
-        done: look at what it left. ``waiting``: a start that systemd does later. Raises ``BusReply``,
-        ``CannotDo``."""
+        """Call a method that begins a job, and wait for the job. Returns its result: ``done``, ``failed``,
+        ``canceled``, ``timeout``, ``dependency``, ``skipped``, or ``waiting`` if systemd has queued a
+        start behind other jobs. A job whose end was missed counts as done, so check its effect. Raises
+        ``BusReply``, ``CannotDo``."""
         self._asking += 1
         try:
             (path,) = await self.call(member, signature, *body)
@@ -208,7 +208,8 @@ class Bus:
                 self._ended.clear()
 
     async def _result(self, path: str, *, starts: bool) -> str:
-        """What became of a job; one that ``starts`` a unit is not waited for while others come first."""
+        """Wait for a job and return its result. One that ``starts`` a unit is not waited for for long
+        while systemd does other jobs first."""
         if path in self._ended:
             return self._ended.pop(path)
         future: asyncio.Future[str] = self._loop.create_future()
@@ -240,7 +241,7 @@ class Bus:
     async def _call_with_retry(
         self, place: str, interface: str, member: str, signature: str, body: Sequence[object]
     ) -> list[Any]:
-        """A call, made again once after a lost bus, and while systemd itself is away."""
+        """Call a method; again, once, after the connection was lost, and as long as systemd is away."""
         from dbus_fast import Message
 
         pause, lost, again = 0.02, False, False
@@ -286,7 +287,7 @@ class Bus:
         )
 
     async def _sent(self, bus: MessageBus, message: Message) -> list[Any]:
-        """One message there and its answer back. Raises ``BusReply``, ``ConnectionLost``."""
+        """Send a message and return the body of its answer. Raises ``BusReply``, ``ConnectionLost``."""
         from dbus_fast import MessageType
 
         self.calls += 1
@@ -303,7 +304,7 @@ class Bus:
         return list(answer.body)
 
     async def _within(self, question: Coroutine[Any, Any, T]) -> T:
-        """What comes back. Raises TimeoutError where nothing does, or it was asked to end meanwhile."""
+        """Await the answer. Raises TimeoutError if none comes, or if the process was asked to end."""
         call, end = asyncio.ensure_future(question), self._loop.time() + CALL_SECONDS
         try:
             while not (await asyncio.wait({call}, timeout=_IDLE_SECONDS))[0]:

@@ -87,7 +87,7 @@ def object_path(unit: str) -> str:
 
 
 def refusal(unit: str, deed: str, error: BusReply) -> CgroupError:
-    """systemd's error as one line: which unit, what was tried, what it means, what to do."""
+    """systemd's error in one line: the unit, what was tried, what the error means, and what to do."""
     number, meaning, advice = _MEANING.get(
         error.name, (0, error.name.rpartition(".")[2], f"see journalctl -u {unit}")
     )
@@ -108,10 +108,11 @@ class Units:
         self._kept: set[str] = set()
 
     async def make(self, unit: str, properties: Sequence[Signed], *, ours: bool) -> bool:
-        """Start a transient unit; False if it runs already, which is refused unless it is ``ours`` or an
-        earlier run of qoslet made it: its group is gone, or it would be in the journal.
+        """Start a transient unit; False if it runs already. A running unit is refused unless it is
+        ``ours``, or was made by an earlier run of qoslet that did not come to write it down.
 
-        One that failed or was stopped but is remembered is cleared first. Raises ``CgroupError``.
+        A unit that failed or was stopped and that systemd remembers is cleared first. Raises
+        ``CgroupError``.
         """
         await self.revert(unit)
         for last in (False, True):
@@ -165,13 +166,13 @@ class Units:
                 self._kept.add(unit)
 
     def _keeps(self, unit: str) -> bool:
-        """Whether systemd keeps properties of a unit for the next one of that name, as it does
-        where the unit was not transient, or no more."""
+        """Whether systemd keeps properties of a unit for the next unit of that name, as it does if the
+        unit is not transient or has been stopped."""
         return os.path.isdir(f"{self.control}/{unit}.d")
 
     async def stale(self, unit: str) -> bool:
-        """Whether our properties came after the unit was stopped, so that systemd keeps them for
-        the next one: then they are reverted. Its group may stand for a moment. Raises
+        """Whether the unit was stopped before our properties came, so that systemd keeps them for the next
+        unit of that name; then they are reverted. The unit's cgroup may still exist for a moment. Raises
         ``CgroupError``."""
         if unit not in self._kept or await self.state(unit) in _RUNS:
             return False
@@ -189,9 +190,9 @@ class Units:
         self._kept.discard(unit)
 
     async def stop(self, unit: str, above: Sequence[str] = ()) -> None:
-        """Stop a unit, and forget that it failed; one that is not there is stopped. One that was frozen
-        (``systemctl freeze``, which no write to its cgroup undoes) is thawed; of the slices ``above`` those
-        that are frozen are named. Raises ``CgroupError``."""
+        """Stop a unit and forget that it failed; an absent unit counts as stopped. A frozen unit is thawed
+        first, since no write to its cgroup undoes ``systemctl freeze``. Raises ``CgroupError``, which
+        names those of the slices ``above`` that are frozen."""
         try:
             result = await self.bus.job("StopUnit", "ss", unit, "replace")
             if result == "frozen":
