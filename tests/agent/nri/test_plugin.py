@@ -298,7 +298,7 @@ def test_a_synchronization_forgets_what_is_gone() -> None:
     world.gone.add(world.containers["a0"].path or "")
     world.plugin.synchronized([replace(world.containers["b0"], unified=VALUES)])
     assert {name for name, _ in world.files()} == {"a0", "b0"}, "the runtime waits for no file"
-    world.plugin.change()
+    world.plugin.write_changes()
     assert {name for name, _ in world.files()} == {"b0"}
 
 

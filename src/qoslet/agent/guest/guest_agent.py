@@ -112,17 +112,17 @@ class GuestAgent:
         return told
 
     def _held_seconds(self) -> float:
-        """How much later looks at everything come while a container may stand still."""
+        """How long audits and files are put off while the guard may have to act on a container."""
         return HELD_SECONDS if self.guard is not None and self.guard.urgent else 0.0
 
     def _is_held(self) -> bool:
-        """Whether the guard goes on with the pods that are known: a kubelet that is asked while
-        memory is short may take seconds to answer."""
+        """Whether to go on with the pods as they are known: while memory is short a kubelet may take seconds
+        to answer, and the guard must not wait for it."""
         return self._clock.monotonic() < self._asked_at + self._held_seconds()
 
     def _follow(self, errors: list[str]) -> bool:
-        """Take in the node; while it cannot be read it stays as it was. Whether it is another.
-        Raises QosletError where it never was read."""
+        """Read the node again; if that fails, the last view stays. Returns whether it has changed. Raises
+        QosletError if the node never was read."""
         before = self.view
         asks = not self._is_held()
         try:
@@ -147,7 +147,7 @@ class GuestAgent:
         return not same
 
     def _take_events(self) -> None:
-        """What happened in cgroups makes looks due, as soon as the last ones let them."""
+        """Make the next looks due early if something happened in a planned cgroup."""
         if self._auditor.happened():
             self._is_woken = True
             self.audit.wake()
@@ -161,7 +161,7 @@ class GuestAgent:
         return min(times)
 
     def _sync_files(self, view: NodeView) -> FilesSync:
-        """Write and restore. While nothing differs, the next look waits longer."""
+        """Write and restore files. While nothing differs, the looks get rarer."""
         begun = self._clock.monotonic()
         complete = view.source.complete or not self.governed
         pods_at = begun - view.source.age_seconds
@@ -182,7 +182,8 @@ class GuestAgent:
         return done
 
     def _guarded(self, view: NodeView) -> list[str]:
-        """Let the guard look; what it says. What it may raise is written down as another's before."""
+        """Let the guard look. Returns its lines. In guard mode the cgroups that it may write are adopted
+        first."""
         if self.guard is None:
             return []
         if view.policy.mode == "watch":

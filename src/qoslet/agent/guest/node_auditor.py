@@ -1,4 +1,4 @@
-"""Audits the node now and then: soon after something happened in it, and by time."""
+"""Decides when to audit the node: soon after something happened in it, and at intervals."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from qoslet.core.resources.cgroup_tree import Plan
 from qoslet.errors import QosletError
 
 AGAIN_SECONDS = 3.0
-"""How long after a look what was off is looked at again: a change on its way is no fault. A kubelet
-takes a second or two to tell that a container was started again. Source: pkg/kubelet/kubelet.go
-genericPlegRelistPeriod."""
+"""How long after a look with findings the second look comes: a change that is under way is no finding. A
+kubelet takes a second or two to report that a container was started again. Source:
+pkg/kubelet/kubelet.go genericPlegRelistPeriod."""
 LEAST_SECONDS = 1.0
-"""Between two audits at least."""
+"""The shortest time between two audits."""
 SHARE, WOKEN_SHARE = 0.003, 0.05
-"""The part of the time that audits take at most: by time, and where something happens again and
-again."""
+"""The part of the time that audits may take: without events, and with them."""
 
 
 class NodeAuditor:
-    """One for each guest. ``interval`` seconds lie between two audits where nothing happens, more
-    where they take long."""
+    """One for each guest. Without events, audits are ``interval`` seconds apart, or more if they take
+    long."""
 
     def __init__(self, auditor: Auditor, clock: Clock, interval: float) -> None:
         self._auditor = auditor
@@ -36,7 +35,7 @@ class NodeAuditor:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Those that stand."""
+        """The findings of the last audit."""
         return () if self._report is None else self._report.findings
 
     @property
@@ -46,11 +45,11 @@ class NodeAuditor:
 
     @property
     def error(self) -> str:
-        """Why the last audit could not be done; empty where it was."""
+        """Why the last audit failed; empty if it did not."""
         return self._error
 
     def wake(self) -> None:
-        """Something happened: the next audit is due as soon as the last one lets it."""
+        """Something happened: make the next audit due as soon as audits may follow each other."""
         if self._first is None:
             self._at = min(self._at, self._woken_at)
 
@@ -59,15 +58,16 @@ class NodeAuditor:
         return self._at
 
     def looks_again(self, held_seconds: float = 0.0) -> bool:
-        """Whether the next look is a second one, which is due: the pods are to be as new as it."""
+        """Whether an audit's second look is due, before which the pods have to be read again."""
         due = self._at + held_seconds
         return self._first is not None and self._clock.monotonic() >= due
 
     def look(
         self, plan: Plan, held_seconds: float = 0.0, *, is_new: bool = True
     ) -> tuple[FindingEvent, ...]:
-        """Audit where that is due, or has been for ``held_seconds``; what appeared, changed or
-        went. A second look waits for a plan that ``is_new``, of pods that were asked for again."""
+        """Look at the node if that has been due for ``held_seconds``. Returns the findings that appeared,
+        changed or went. A second look takes place only if ``is_new``: the plan is of pods that were read
+        again."""
         begun, first = self._clock.monotonic(), self._first
         if begun < self._at + held_seconds or not (is_new or first is None):
             return ()

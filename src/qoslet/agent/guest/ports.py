@@ -18,9 +18,9 @@ from qoslet.core.resources.cgroup_tree import Plan
 
 
 class NodeView(Struct, frozen=True):
-    """The node as it should be. The same ``plan`` object while nothing is another. ``notes`` say what
-    is wrong with the input, ``faults`` what somebody has to correct. ``allocated`` is the plan with what
-    the kubelet has allocated, where that is another one."""
+    """The node as it should be. ``plan`` is the same object until something changes. ``notes`` say what
+    is wrong with the input; ``faults`` have to be corrected by the user. ``allocated`` is the plan with
+    the resources that the kubelet has allocated, if they differ from those in the pods' specs."""
 
     plan: Plan
     policy: GuestPolicy
@@ -31,16 +31,16 @@ class NodeView(Struct, frozen=True):
 
     @property
     def in_force(self) -> Plan:
-        """What may be written: a resize is the kubelet's to allow."""
+        """The plan whose values may be written: a resize counts once the kubelet has allocated it."""
         return self.plan if self.allocated is None else self.allocated
 
 
 class NodeSource(Protocol):
-    """Where a guest knows its node from: configuration, pods, policy."""
+    """Gives a guest its node: configuration, pods, policy."""
 
     def current(self, *, asks: bool = True) -> NodeView:
-        """The latest; of what cannot be read the last good one. Without ``asks`` nobody is asked who may
-        take long to answer. Raises QosletError while there was none."""
+        """The node as last read; a part that cannot be read stays as it was. Without ``asks`` nothing is
+        asked that may take long to answer. Raises QosletError until the node was read once."""
 
     def refresh(self) -> None:
         """Ask for the pods again with the next ``current``, however new they are."""
@@ -59,14 +59,14 @@ class Auditor(Protocol):
         """Read everything once. Raises QosletError where nothing can be read."""
 
     def judged(self, first: AuditReport, second: AuditReport, plan: Plan) -> AuditReport:
-        """What stands of two looks, the second with ``plan``: without what is on its way. Raises
-        QosletError."""
+        """The report of two looks, the second with ``plan``, without findings about changes that are under
+        way. Raises QosletError."""
 
     def happened(self) -> bool:
         """Whether something happened in a planned cgroup since the last call."""
 
     def descriptors(self) -> Sequence[int]:
-        """Readable when something happened there."""
+        """Readable when something happened in a planned cgroup."""
 
 
 class EvictionClient(Protocol):
@@ -81,43 +81,43 @@ class EvictionClient(Protocol):
         """Whether an eviction is under way."""
 
     def begin(self, ask: EvictionRequest) -> None:
-        """Begin an eviction; none is under way."""
+        """Begin an eviction. Call it only if none is under way."""
 
     def stop(self) -> None:
         """Send no further request of the eviction that is under way."""
 
     def result(self) -> tuple[EvictionRequest, EvictionOutcome] | None:
-        """How the last one ended, once."""
+        """The outcome of the last eviction, given once; None if there is none."""
 
 
 class NodeStatusClient(Protocol):
     """Patches the status of this node on the API server, beside the loop."""
 
     def begin(self, body: bytes) -> None:
-        """Send a strategic merge patch; none is under way."""
+        """Send a strategic merge patch. Call it only if none is under way."""
 
     def result(self, seconds: float = 0.0) -> str | None:
-        """How the patch ended, once: why it was not done, or empty; None while it is under way, after
-        at most so many seconds, or where there is none."""
+        """The outcome of the patch, given once: why it failed, or empty. None if there is no patch, or if it
+        is still under way after ``seconds``."""
 
 
 class GuestEvictor(Protocol):
     """Ends what a guard has to end, in the way that the policy allows."""
 
     def way(self, pod: Pod, ends: Ends) -> WayToEnd:
-        """How a container of a pod is ended now, or why it is waited for."""
+        """How a container of a pod would be ended now, or why that has to wait."""
 
     def evict(self, pod: Pod, container: str, why: str) -> None:
-        """Begin to evict a pod; ``way`` said so."""
+        """Begin to evict a pod, as ``way`` allowed."""
 
     def end_container(self, pod: Pod, container: str, path: str) -> None:
-        """End one container, whose cgroup is ``path``. Raises QosletError where that cannot be."""
+        """End one container, whose cgroup is ``path``. Raises QosletError if that fails."""
 
     def stop(self) -> None:
-        """Evict no pod that is not evicted yet."""
+        """Begin no further eviction."""
 
     def poll(self) -> list[str]:
-        """Take in how evictions ended; what there is to say."""
+        """Take in the outcomes of evictions. Returns lines about them."""
 
     def descriptors(self) -> Sequence[int]:
         """Readable when ``poll`` has something new."""

@@ -67,13 +67,15 @@ class NriPlugin:
         self._lock = threading.Lock()
         self._known: dict[str, TrackedContainer] = {}
         self._is_synchronized = False
-        """Whether the runtime has told of all containers since the loop looked."""
+        """Whether the runtime has listed all containers since the loop's last ``write_changes``."""
         self._refused: dict[str, Unified] = {}
-        self._right: dict[str, tuple[TrackedContainer, ContainerValues | None, GuestPolicy]] = {}
-        """Containers in which nothing differed, and from what."""
+        self._unchanged: dict[
+            str, tuple[TrackedContainer, ContainerValues | None, GuestPolicy]
+        ] = {}
+        """The last look at each container in which nothing differed: an equal one needs no other look."""
 
     def synchronized(self, containers: Sequence[NriContainer]) -> None:
-        """Every container that there is; the loop changes them."""
+        """The runtime lists all containers; the loop writes their values."""
         known = {one.id: _unread(one) for one in containers if may_carry(one)}
         with self._lock:
             self._known = known
@@ -82,11 +84,11 @@ class NriPlugin:
         self._planned.wake()
 
     def pod_started(self) -> None:
-        """The containers of a pod are created next."""
+        """A pod's sandbox has started: its containers are created next."""
         self._planned.ask()
 
     def created(self, container: NriContainer) -> Unified:
-        """What to set in a container that is being created; it is in the journal."""
+        """The values to set in a container that is being created, once they are in the journal."""
         self.created_containers += 1
         if not self._may_set(container):
             return NO_VALUES
@@ -100,8 +102,8 @@ class NriPlugin:
         return values
 
     def updated(self, container: NriContainer, taken: Unified) -> Unified:
-        """What to set in a container whose resources the kubelet changes; not what is ``taken``. Where
-        no plan has them in time, the loop writes the values."""
+        """The values to set in a container whose resources the kubelet changes, without the files that
+        are ``taken``. If no plan with these resources comes in time, the loop writes them later."""
         if not self._may_set(container):
             return NO_VALUES
         planned, values = None, NO_VALUES
@@ -119,8 +121,7 @@ class NriPlugin:
         return values
 
     def written(self, id: str) -> None:
-        """The runtime has written the spec of a container: what it keeps of earlier answers is in the
-        files again."""
+        """The runtime has written the spec of a container, and with it values of earlier answers."""
         with self._lock:
             known = self._known.get(id)
             if known is None:
@@ -129,7 +130,7 @@ class NriPlugin:
         self._planned.wake()
 
     def removed(self, id: str) -> None:
-        """A container is gone, and its cgroup with it."""
+        """A container and its cgroup are gone."""
         with self._lock:
             known = self._known.pop(id, None)
             self._refused.pop(id, None)
@@ -137,10 +138,10 @@ class NriPlugin:
         if path is not None and self._journal.values_of(path):
             self._journal.record([Removed(path, done=True)])
 
-    def change(self, policy: GuestPolicy | None = None) -> Sequence[str]:
-        """Write what differs in containers that exist, once it is in the journal, and have the runtime
-        keep what is given back; returns a line for what cannot be done, which is not tried again as it
-        is. ``policy``: another one than the node's. Raises QosletError where the journal cannot be
+    def write_changes(self, policy: GuestPolicy | None = None) -> Sequence[str]:
+        """Write the values that differ in existing containers, after their journal entries, and have the
+        runtime keep the values that are given back. ``policy`` replaces the node's. Returns a line for
+        each failure; the same values are not tried again. Raises QosletError if the journal cannot be
         written."""
         found, entries = list[tuple[TrackedContainer, NriUpdate]](), list[Entry]()
         with self._lock:
@@ -148,16 +149,16 @@ class NriPlugin:
             paths = self._journal.paths() if self._is_synchronized else ()
             self._is_synchronized = False
         self._forget_gone(set(paths) - {one.container.path for one in known})
-        policy, right = policy or self._planned.policy, self._right
-        self._right = {}
+        policy, unchanged = policy or self._planned.policy, self._unchanged
+        self._unchanged = {}
         for one in map(self._read, known):
             state = one, self._planned.known(one.container), policy
-            if right.get(one.container.id) == state:
-                self._right[one.container.id] = state
+            if unchanged.get(one.container.id) == state:
+                self._unchanged[one.container.id] = state
                 continue
             update = self._wanted(one, policy)
             if not update.unified:
-                self._right[update.id] = state
+                self._unchanged[update.id] = state
             if not self._writes:
                 update = NriUpdate(update.id, update.given_back, update.returned)
             if update.unified and self._refused.get(update.id) != update.unified:
@@ -172,8 +173,8 @@ class NriPlugin:
         return [*lines, *self._give_back(returned)]
 
     def _forget_gone(self, paths: Iterable[str]) -> None:
-        """Forget cgroups whose containers the runtime does not know, unless they are there: it may not
-        be the kubelet's runtime."""
+        """Remove cgroups from the journal whose containers the runtime does not know and that do not exist.
+        If they exist, this may not be the kubelet's runtime."""
         gone = [
             Removed(path, done=True) for path in paths if not self._cgroups.read(path, (_CURRENT,))
         ]
@@ -192,7 +193,7 @@ class NriPlugin:
         return found
 
     def _write(self, one: TrackedContainer, update: NriUpdate) -> list[str]:
-        """Write the values of one container; what is wrong with it."""
+        """Write the values of one container. Returns a line for each file that cannot be written."""
         container, written, wrong = one.container, dict[str, str](), list[str]()
         path = container.path or ""
         for file, value in update.unified.items():
@@ -221,7 +222,8 @@ class NriPlugin:
         return wrong
 
     def _give_back(self, found: Sequence[tuple[NriContainer, NriUpdate]]) -> list[str]:
-        """Have the runtime keep what containers are to hold again; a line for each reason why not."""
+        """Have the runtime keep the values that containers get back. Returns a line for each reason why
+        it does not."""
         if not found:
             return []
         failed = self._specs.give_back({update.id: update.given_back for _, update in found})
@@ -250,8 +252,8 @@ class NriPlugin:
         ]
 
     def _may_set(self, container: NriContainer) -> bool:
-        """Whether a container is asked about at all: without a policy that writes nothing is waited
-        for."""
+        """Whether values may be set in a container. If the policy writes nothing, the container is only
+        noted, so that its creation waits for no plan."""
         if not may_carry(container):
             return False
         if self._planned.policy.writable:
@@ -261,11 +263,11 @@ class NriPlugin:
         return False
 
     def left(self) -> Sequence[str]:
-        """The cgroups of containers in which something is set."""
+        """The cgroups in which values of ours are set."""
         return self._journal.paths()
 
     def _wanted(self, known: TrackedContainer, policy: GuestPolicy) -> NriUpdate:
-        """What differs in a container from what it should have, and can be set."""
+        """The values to set in a container: those that differ from the plan or are given back."""
         id, path = known.container.id, known.container.path or ""
         planned = self._planned.known(known.container) if policy.writable else None
         back = values_to_return(planned, policy, self._journal.values_of(path))
@@ -277,7 +279,8 @@ class NriPlugin:
         return NriUpdate(id, wanted, frozenset(back) & frozenset(wanted))
 
     def _keep(self, container: NriContainer, before: Unified, values: Unified) -> None:
-        """Write down what is set in a container that holds ``before``, and know it."""
+        """Record the ``values`` that a container gets over those it holds (``before``), here and in the
+        journal."""
         holds = {**before, **values}
         with self._lock:
             # together, or the loop takes it for one that the runtime does not know
@@ -287,12 +290,11 @@ class NriPlugin:
 
 
 def _unread(container: NriContainer) -> TrackedContainer:
-    """One whose files the loop reads: the runtime waits for no file."""
+    """A container whose files the loop reads later, so that the runtime does not wait for that."""
     return TrackedContainer(container, NO_VALUES, is_read=False)
 
 
 def _entries(known: TrackedContainer, values: Unified) -> list[Entry]:
-    """The values of a container, for the journal, with what its files hold before: a new one what the
-    kernel begins with."""
+    """Journal entries of a container's values. A file of a new container has no earlier value."""
     path = known.container.path or ""
     return [Set(path, file, known.holds.get(file), value) for file, value in values.items()]

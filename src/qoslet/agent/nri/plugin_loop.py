@@ -117,7 +117,7 @@ class PluginReconciler:
     def _change(self, policy: GuestPolicy | None = None) -> None:
         """Change the containers that exist."""
         try:
-            lines = self._parts.plugin.change(policy)
+            lines = self._parts.plugin.write_changes(policy)
         except QosletError as error:
             lines = [f"containers are not changed: {error}"]
         for line in lines:

@@ -80,9 +80,9 @@ class PodStartup:
         return [worker for worker in ready if self._finish(worker, batch, diff, owners)]
 
     def _existing(self, worker: PodWorker) -> Sequence[Cgroup]:
-        """A pod's cgroups but for those that its runtime creates and has not created yet, or created
-        where it chose and nothing of ours is in. Of one that is kept only those that are absent: as long as
-        its manifest cannot be read, nobody knows its values."""
+        """The pod's cgroups that qoslet creates or writes: all but those that the runtime has yet to create,
+        or that it put where nothing of ours is. Of a kept pod whose manifest cannot be read, so that its
+        values are not known, only the absent ones."""
         if worker.desired is None:
             identity = self._context.executor.observer.identity
             return [one for one in worker.existing_cgroups if one.path and not identity(one.path)]

@@ -1,5 +1,5 @@
-"""What there is to say about the input, beside what runs already: nobody says that a pod waits which
-runs on, or that a container stalls which the guard helps."""
+"""The problems of the input as they apply to the pods that run: a pod that runs on does not wait, and a
+container that the guard helps does not stall."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNS_ON = "add it to the input; the running pod is unchanged, a new start of the
 
 
 class ManifestStatus:
-    """Keeps the rows as long as they are the same ones."""
+    """Gives the problems that apply; the result is kept until its input changes."""
 
     def __init__(self) -> None:
         self._rows: tuple[Problem, ...] = ()
@@ -28,8 +28,8 @@ class ManifestStatus:
     def of(
         self, rows: tuple[Problem, ...], workers: Iterable[PodWorker], *, guarded: bool
     ) -> tuple[Problem, ...]:
-        """The rows as they are true of the pods, where the guard acts if ``guarded``; the same object while
-        nothing is another."""
+        """The rows, each as it applies to the pods of ``workers``; ``guarded`` says whether the guard acts.
+        The same object is returned until something changes."""
         if rows is not self._rows or guarded is not self._guarded:
             self._lacking = frozenset(row for row in rows if row.code is ProblemCode.UNMET)
             self._rows, self._guarded = rows, guarded
