@@ -38,7 +38,7 @@ _LEVELS = ("error", "warning", "info", "off")
 
 
 def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
-    """The findings. Raises BadInput, BadInputs."""
+    """Lint the pods of ``paths`` and the node of ``args``. Raises BadInput, BadInputs."""
     if not paths and not args.node:
         hint = "qoslet lint chart/, helm template . | qoslet lint -, or --node kubelet.yaml"
         raise BadInput("nothing to look at", where="-f", hint=hint)
@@ -66,20 +66,21 @@ def lint_files(args: argparse.Namespace, paths: Sequence[str]) -> LintReport:
         for pods, documents in [(part.pods, part.raw) for part in parts] or [([], {})]
     ]
     first, *others = (report.findings for report in reports)
-    of_pods = (one for findings in others for one in findings if one.pod is not None)
-    return LintReport((*first, *of_pods))
+    # what is about the node stands in each report
+    of_other_pods = (one for findings in others for one in findings if one.pod is not None)
+    return LintReport((*first, *of_other_pods))
 
 
 def field_line() -> Callable[[str, str, str], int | None]:
-    """What knows the line of a field, by file and name of its object."""
+    """A function that finds the line of a field, by the file, the object's name and the field."""
     from qoslet.host.files.field_lines import FieldLines
 
     return FieldLines().line
 
 
 def _parts(args: argparse.Namespace, paths: Sequence[str]) -> list[Loaded]:
-    """What is planned together: all pods, or those of each file where files have the same objects,
-    which are variants of each other."""
+    """The pods that are planned together: all, or, if several files have the same objects and are thus
+    variants of each other, those of each file by themselves. Raises BadInputs."""
     if not paths:
         return []
     options = replace(options_of(args, args.node_name), keep_raw=True)

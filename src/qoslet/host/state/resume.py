@@ -59,28 +59,31 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Parts(Struct):
-    """A journal as far as it can be read. ``lost``: it has no header; ``boot_known``: that of this
-    boot is known nevertheless. ``aside``: it was put aside by an earlier version. ``damaged`` are the
-    numbers of lines that do not count; ``torn``: the last one alone, of a write that was never done."""
+    """What can be read of a journal."""
 
     parsed: ParsedJournal
     lost: bool
+    """Whether it has no header."""
     boot_known: bool
+    """Whether it has no header and is of this boot all the same."""
     aside: bool
+    """Whether an earlier version put it aside as unreadable."""
     verb: str
+    """The command that made the tree, as what is left of the journal suggests."""
     damaged: list[int] = []
+    """The numbers of the damaged lines."""
     torn: bool = False
+    """Whether the last line alone is damaged: that of a write that was never done."""
 
     @property
     def lacks_values(self) -> bool:
-        """Whether a journal of this boot may have named values that it does not name any more."""
+        """Whether values that a journal of this boot named may be lost with its damaged lines."""
         if self.parsed.header is None:
             return self.boot_known
         return bool(self.damaged) and not self.torn
 
     def header_like(self, header: Header) -> Header | None:
-        """Its header; where that is lost and the boot is known, what it must have been beside
-        ``header``."""
+        """Its header; if that is lost and the boot is known, ``header`` with the journal's verb."""
         if self.parsed.header is None and self.boot_known:
             return replace(header, verb=self.verb)
         return self.parsed.header
@@ -97,12 +100,13 @@ def open_journal(
     verb: str | None = "apply",
     recorded: Recorded = tuple,
 ) -> JournalFile:
-    """Take up the tree at ``root``, or begin one. ``given``: the root may be another's group
-    that was handed to us, with groups of others in it. ``verb``: what the tree is of; None takes
-    up any.
+    """Lock a root and read the journal of its tree, or begin one. ``given``: the root may be a cgroup of
+    somebody else, with other cgroups in it, that qoslet was told to use. ``verb`` is the command that
+    makes or has made the tree; None accepts any.
 
-    Its file is written with the first entry. Raises ``CannotDo`` where another process has it,
-    and where a tree stands there that no journal of ours names. A journal of another boot or hierarchy is put aside.
+    The file is written with the first entry. A journal of another boot or hierarchy is put aside.
+    Raises ``CannotDo`` if another process holds the root, or if a tree exists there that no journal of
+    ours names.
     """
     journal, header = lock_root(
         root, tree.hierarchy, state=state, boot=boot, driver=driver, verb=verb
@@ -120,8 +124,8 @@ def lock_root(
     driver: str = "cgroupfs",
     verb: str | None = "apply",
 ) -> tuple[JournalFile, Header]:
-    """Have a root before anything is known of its tree: others are refused from now on. The journal
-    with its header, for ``take_up``. Raises ``CannotDo`` where another process has it."""
+    """Lock a root before anything is read of its tree. Returns its journal and header for ``take_up``.
+    Raises ``CannotDo`` if another process holds it."""
     known = verb or verb_of(root, state)
     return locked(
         root, hierarchy, state=state, boot=boot, verb=known, driver=driver, releasing=verb is None
@@ -136,8 +140,8 @@ def take_up(
     given: bool = False,
     recorded: Recorded = tuple,
 ) -> None:
-    """The tree of a root that is locked, as ``open_journal`` takes it up. Raises ``CannotDo``, and gives
-    the root back, where that fails."""
+    """Read the journal of a locked root as ``open_journal`` does. Raises ``CannotDo`` after unlocking the
+    root."""
     try:
         _take_up(journal, tree, header, given or header.verb in GUESTS, recorded)
         if journal.ledger.cgroups or journal.ledger.files:
@@ -148,7 +152,7 @@ def take_up(
 
 
 def verb_of(root: str, state: str) -> str:
-    """What the tree at a root is of, by its journal; where there is none, by its name."""
+    """The command that made the tree at a root, by its journal; without one, by the root's name."""
     folder = _opened(f"{state}/{escaped(root)}")
     if folder < 0:
         return GUEST if tree_owner(root) == KUBELET else "apply"
@@ -164,7 +168,7 @@ def verb_of(root: str, state: str) -> str:
 
 
 def _opened(path: str) -> int:
-    """A state folder; -1 where there is none. Raises ``CannotDo``."""
+    """The descriptor of a state folder; -1 if there is none. Raises ``CannotDo``."""
     try:
         return os.open(path, _FOLDER)
     except FileNotFoundError:
@@ -174,7 +178,7 @@ def _opened(path: str) -> int:
 
 
 def _parts(folder: int, root: str, recorded: Recorded) -> _Parts:
-    """What can be read of the journal of a root in a folder. Raises ``CannotDo``."""
+    """Read the journal in the state folder of ``root``. Raises ``CannotDo``."""
     data, aside, name = contents(folder), False, JOURNAL
     parsed = read(data)
     damaged = damaged_lines(data) if parsed.bad else []
@@ -197,8 +201,7 @@ def _parts(folder: int, root: str, recorded: Recorded) -> _Parts:
 
 
 def _is_guests(parsed: ParsedJournal, root: str) -> bool:
-    """Whether a journal without its header is about a tree of another manager: nothing of it may be
-    taken for ours."""
+    """Whether a journal without a header is about a tree of another manager, in which nothing is ours."""
     if any(isinstance(entry, CreateIntent | Created) for entry in parsed.entries):
         return False
     return bool(parsed.entries) or tree_owner(root) == KUBELET
@@ -216,7 +219,7 @@ def _written_since_boot(folder: int, name: str) -> bool:
 def _recovered(
     ledger: JournalState, parts: _Parts, tree: Owned, root: str, given: bool, recorded: Recorded
 ) -> list[str]:
-    """Complete what a damaged journal says; lines about that."""
+    """Add to ``ledger`` the cgroups that a damaged journal must have named. Returns lines about that."""
     # what most journals never need
     from qoslet.core.reconcile.recover import recover, written_elsewhere
 
@@ -259,27 +262,27 @@ def _recovered(
 def _take_up(
     journal: JournalFile, tree: Owned, header: Header, given: bool, recorded: Recorded
 ) -> None:
-    """What the journal says that still stands; written anew where it says anything else."""
+    """Take from the journal what still holds, and rewrite its file if that says anything else."""
     parts = _parts(journal.folder, header.root, recorded)
-    old, ledger, root = parts.parsed, journal.ledger, header.root
+    ledger, root = journal.ledger, header.root
     before = parts.header_like(header)
-    same = before if before is not None and same_place(before, header) else None
-    stale = bool(old.bad) or parts.aside or (parts.lost and parts.boot_known)
-    if same is not None:
-        ledger.add(old.entries)
+    current = before if before is not None and same_place(before, header) else None
+    stale = bool(parts.parsed.bad) or parts.aside or (parts.lost and parts.boot_known)
+    if current is not None:
+        ledger.add(parts.parsed.entries)
         if stale:
             journal.notes += _recovered(ledger, parts, tree, root, given, recorded)
-        if same.verb in GUESTS and parts.lacks_values:
+        if current.verb in GUESTS and parts.lacks_values:
             _keep_aside(journal)
-        refuse_other_driver(same, header, ledger)
-        stale = stale or same.verb != header.verb
+        refuse_other_driver(current, header, ledger)
+        stale = stale or current.verb != header.verb
     stale = prune(ledger, tree, recorded) or stale
     refuse_other_command(before, header, ledger)
     if parts.lost:
         # what cannot be read stays where it is until it is known that nothing needs it
         _check_root(root, tree, ledger, given, parts, journal.path)
-    if same is None and journal.archive(old.header):
-        journal.notes.append(f"{root}: ignoring a journal {_whose(old.header, header)}")
+    if current is None and journal.archive(parts.parsed.header):
+        journal.notes.append(f"{root}: ignoring a journal {_whose(parts.parsed.header, header)}")
     _check_root(root, tree, ledger, given, parts, journal.path)
     if stale:
         journal.rewrite()
@@ -287,14 +290,14 @@ def _take_up(
 
 
 def _whose(found: Header | None, header: Header) -> str:
-    """What a journal is of that says nothing about this boot and hierarchy."""
+    """Why a journal does not count, for a note: it is of another boot or hierarchy."""
     if found is None:
         return "that cannot be read"
     return f"of another {'boot' if found.boot != header.boot else 'hierarchy'}"
 
 
 def _keep_aside(journal: JournalFile) -> None:
-    """Keep a damaged journal beside the one that is written now. Raises ``CannotDo``."""
+    """Keep a copy of a damaged journal beside the one that replaces it. Raises ``CannotDo``."""
     from qoslet.host.state.damaged import keep_aside
 
     try:
@@ -322,7 +325,7 @@ def damaged_journals(root: str, state: str) -> list[str]:
 def _check_root(
     root: str, tree: Owned, ledger: JournalState, given: bool, parts: _Parts | None, folder: str
 ) -> None:
-    """Raise ``CannotDo`` where the root stands and is neither ours nor given to us. ``folder`` is its
+    """Raise ``CannotDo`` if the root exists and is neither ours nor ``given``. ``folder`` is the path of its
     state folder."""
     inode = tree.identity(root)
     if inode is None or given or ledger.is_owned(root, inode):
@@ -355,8 +358,8 @@ def read_journal(
     boot: str | None = None,
     recorded: Recorded = tuple,
 ) -> tuple[JournalState, Header]:
-    """What the journal of a root says, without taking it; empty where it says nothing about this
-    boot and hierarchy. Raises ``CannotDo`` where it cannot be read, or the root is another's."""
+    """Read the journal of a root without locking it; the state is empty if the journal is not about this
+    boot and hierarchy. Raises ``CannotDo`` if it cannot be read, or if the root is somebody else's."""
     header, ledger = Header(boot or this_boot(), tree.hierarchy, root), JournalState()
     folder = _opened(f"{state}/{escaped(root)}")
     parts: _Parts | None = None
