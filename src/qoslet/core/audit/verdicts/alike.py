@@ -19,7 +19,7 @@ from qoslet.core.resources.cgroup_tree import Cgroup
 _FILES = ("pids.max",)
 _LEVELS: tuple[Level, ...] = ("sandbox", "container")
 _LEAST = 3
-"""How many have to have the same."""
+"""How many cgroups have to have one value before it counts as usual."""
 
 _Kind = tuple[str, str]
 """A level and a RuntimeClass: what a runtime gives alike."""
@@ -31,8 +31,8 @@ def alike_files(level: Level) -> tuple[str, ...]:
 
 
 class AlikeValues:
-    """What the cgroups of an audit have alike; ``planned`` are those that are matched, sandboxes among
-    them."""
+    """The usual values of the cgroups of an audit. ``planned`` are the live cgroups that the plan explains,
+    including sandboxes, by path."""
 
     def __init__(self, context: AuditContext, planned: Mapping[str, Cgroup]) -> None:
         self._context = context
@@ -40,8 +40,8 @@ class AlikeValues:
         self._usual: dict[str, dict[str, str]] = {}
 
     def usual(self, path: str, file: str) -> str | None:
-        """What a file of a cgroup would have as the others do; None where they do not tell: neither those
-        that were created before nor those after it tell of a default that was changed meanwhile."""
+        """The value that most cgroups of the kind have in a file; None if there is none, or if the cgroup was
+        created before or after all of those: the runtime's default may have been another then."""
         if self._context.is_own:
             return None
         if file not in self._usual:
@@ -55,11 +55,11 @@ class AlikeValues:
         rows: dict[_Kind, list[tuple[int, str, str]]] = {}
         for path, cgroup in self._planned.items():
             live = self._context.live.cgroups.get(path)
-            is_told = cgroup.level in _LEVELS and not path.endswith(f"/{INNER}")
-            if is_told and cgroup.pod is not None and live is not None:
-                kind = cgroup.level, cgroup.pod.platform.runtime_class or ""
-                if file in live.values:
-                    rows.setdefault(kind, []).append((live.identity, path, live.values[file]))
+            is_of_runtime = cgroup.level in _LEVELS and not path.endswith(f"/{INNER}")
+            if not is_of_runtime or cgroup.pod is None or live is None or file not in live.values:
+                continue
+            kind = cgroup.level, cgroup.pod.platform.runtime_class or ""
+            rows.setdefault(kind, []).append((live.identity, path, live.values[file]))
         return rows
 
 

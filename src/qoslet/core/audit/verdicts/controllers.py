@@ -42,9 +42,9 @@ def controller_findings(
 
 
 def _needs(context: AuditContext, planned: Mapping[str, Cgroup]) -> dict[str, frozenset[str]]:
-    """The controllers that each cgroup must enable for those below it. Whoever creates the first one
-    there enables them, so one that is not there yet needs none, nor does a pod that comes or goes. Where no pod
-    is left, systemd disables what no slice needs."""
+    """The controllers that each cgroup must enable for the planned cgroups below it. Those that do not exist
+    yet, or whose pod is starting or ending, do not count: whoever creates them enables what they need,
+    and systemd disables what no slice needs once no pod is left."""
     host = context.node.host.controllers
     # a kubelet checks them; what apply and run make has those of its values
     checked = context.node.kubelet_given and context.node.profile.runtime.oci != "process"

@@ -29,16 +29,17 @@ def can_be_cleared(node: Node) -> bool:
 
 
 class Cpusets:
-    """Those of the cgroups of an audit."""
+    """The CPU and memory node sets of the cgroups of an audit."""
 
     def __init__(self, context: AuditContext) -> None:
         self._context = context
         self._first: dict[str, int | None] = {}
 
     def fresh(self, live: LiveCgroup, file: str) -> str | None:
-        """What a file has where nobody sets it: for a set that is there, that of the nearest cgroup above
-        which has one, as a new cgroup of v1 is given it. On v2 a cgroup without one has as many, but the
-        kernel takes no set away while processes run: all of the machine then. None where it is not known."""
+        """The value of a file that nothing has set; None if it is not known. A v1 cgroup begins with the set
+        of its parent, so a set is compared with that of the nearest cgroup above that has one. On v2 a
+        cgroup without a set may use all that its parent may, but the kernel takes no set away while
+        processes run: then the set of all CPUs or nodes of the machine stands for none."""
         known = released(file, self._context.node.hierarchy)
         if file not in CPUSETS or not live.values.get(file):
             return known
@@ -52,8 +53,8 @@ class Cpusets:
         return every if every and (is_kept or live.values[file] == every) else known
 
     def may_be_left(self, cgroup: Cgroup, live: LiveCgroup, file: str) -> bool:
-        """Whether a policy of before may have given a container its set: it has as many CPUs as it asks
-        for alone, or those that were made earlier have one, too."""
+        """Whether an earlier policy may have given a container its set: the set has as many CPUs as the
+        container would get exclusively, or containers that were created earlier have a set as well."""
         if file == "cpuset.cpus" and _is_exclusive(cgroup, live.values[file]):
             return True
         if file not in self._first:
@@ -62,7 +63,7 @@ class Cpusets:
         return first is None or live.identity < first
 
     def _without(self, file: str) -> list[int]:
-        """The identities of containers without a set of their own; they rise with the time."""
+        """The identities of containers without a set; later cgroups have higher ones."""
         found = []
         for cgroup in self._context.plan.cgroups:
             live = self._context.live.cgroups.get(cgroup.path or "")

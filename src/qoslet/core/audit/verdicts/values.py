@@ -97,9 +97,10 @@ class Values:
         if not at.units and found == setting.applied:
             return
         unit = self._property(at, file)
-        off = unit.says(setting.value) is False
         is_planned = found == setting.applied or same(file, setting.applied, found, self._page)
-        if off and (is_planned or self._is_rounded(at, setting, found)):
+        if unit.says(setting.value) is False and (
+            is_planned or self._is_rounded(at, setting, found)
+        ):
             message = (
                 f"{file} is {found} as planned, but systemd has {unit.name}={unit.text}: "
                 "a daemon-reload writes that"
@@ -111,25 +112,27 @@ class Values:
     def _differing(self, at: _At, setting: Setting, found: str, unit: UnitProperty) -> Finding:
         """A planned file that has another value."""
         file, cgroup, node = setting.file, at.cgroup, self._context.node
-        says = unit.says(setting.value)
-        known, off = says is not None, says is False
-        told = self._left(at, setting, unit)
-        if told is None and not off:
-            told = doubled_by_kernel(cgroup, setting, at.live, node, at.period_us)
-        if told is not None:
-            message = f"{unlike(file, found, setting.applied)}: {told}"
+        unit_agrees = unit.says(setting.value)
+        cause = self._left(at, setting, unit)
+        if cause is None and unit_agrees is not False:
+            cause = doubled_by_kernel(cgroup, setting, at.live, node, at.period_us)
+        if cause is not None:
+            message = f"{unlike(file, found, setting.applied)}: {cause}"
             return replace(self._about("stale", at, setting, message), severity="info")
         verdict, message = self._verdict(at, setting, found)
-        tells = known and not _has_other_period(at, setting, found)
-        if verdict == "stale" and tells and not off:
+        if verdict == "stale" and unit_agrees and not _has_other_period(at, setting, found):
             # whatever leaves a value leaves it in the property, too
             verdict, message = "drift", unlike(file, found, setting.applied)
         finding = self._about(verdict, at, setting, message)
         is_earlier = self._is_of_earlier(cgroup, setting, verdict)
-        is_told = verdict == "drift" and (not known or unit.says(found) is not False)
-        doubt = self._earlier.doubt_of(cgroup, file) if is_told else None
+        may_be_earlier = unit_agrees is None or unit.says(found) is not False
+        doubt = None
+        if verdict == "drift" and may_be_earlier:
+            doubt = self._earlier.doubt_of(cgroup, file)
         finding = replace(finding, is_earlier=is_earlier, doubt=doubt)
-        return _with_unit(finding, off) if known and verdict != "rounding" else finding
+        if unit_agrees is None or verdict == "rounding":
+            return finding
+        return _with_unit(finding, unit_differs=not unit_agrees)
 
     def _left(self, at: _At, setting: Setting, unit: UnitProperty) -> str | None:
         """What a resize left in a planned file; protection is also in the unit's property then."""
@@ -139,8 +142,8 @@ class Values:
         return left_by_resize(at.cgroup, setting, at.live, self._context.node)
 
     def _machine_lacks(self, file: str) -> bool:
-        """Whether the machine has no such file: kubelets write what it has. Page sizes of others are
-        planned where its own are not known."""
+        """Whether the machine has no such file, so that a kubelet does not write it. If the page sizes of
+        the machine are not known, those of other machines are planned."""
         name, controllers = controller(file), self._context.live.controllers
         return name == "hugetlb" or (controllers is not None and name not in controllers)
 
@@ -174,8 +177,8 @@ class Values:
         return "drift", plain
 
     def _is_of_earlier(self, cgroup: Cgroup, setting: Setting, verdict: Verdict) -> bool:
-        """Whether only an earlier configuration leaves a value in a pod: what a resize may have left as well
-        stays stale in every pod."""
+        """Whether only an earlier configuration can have left the pod's value. One that a resize may have
+        left as well is stale in every pod, whatever its age."""
         if verdict != "stale" or cgroup.pod is None:
             return False
         if self._is_cleared(setting):
@@ -183,7 +186,7 @@ class Values:
         return self._earlier.left_by(cgroup, setting.file) is not None
 
     def _is_cleared(self, setting: Setting) -> bool:
-        """Whether the value of a new cgroup is planned."""
+        """Whether the planned value is that of a new cgroup."""
         fresh = released(setting.file, self._hierarchy) or ""
         return same(setting.file, setting.value, fresh, self._page)
 
@@ -204,7 +207,7 @@ class Values:
         return replace(finding, hint=hint, fix=None)
 
     def _unplanned(self, at: _At, level: Level, file: str) -> Iterator[Finding]:
-        """A file that nobody sets here must have the value of a new cgroup."""
+        """A file that no plan sets: it must have the value of a new cgroup."""
         found, fresh = at.live.values[file], self._cpusets.fresh(at.live, file)
         if fresh is None:
             return
@@ -214,9 +217,11 @@ class Values:
         unit = self._property(at, file)
         expected = unit.expected(fresh)
         defaults = _defaults(file, expected)
-        off = expected is not None and canonical(unit.name, unit.text or "") not in defaults
-        clean = same(file, fresh, found, self._page)
-        if clean and not off:
+        unit_differs = (
+            expected is not None and canonical(unit.name, unit.text or "") not in defaults
+        )
+        is_fresh = same(file, fresh, found, self._page)
+        if is_fresh and not unit_differs:
             return
         is_note = file == "memory.high" and is_high_of_pod_resize(
             at.cgroup, at.live, self._context.node
@@ -224,11 +229,12 @@ class Values:
         if is_note:
             verdict: Verdict = "stale"
             message = f"{unlike(file, found, None)}: {LEFT_HIGH}"
-        elif clean:
+        elif is_fresh:
             verdict = "stale" if left_behind(level, file) is not None else "latent"
             message = f"systemd has {unit.name}={unit.text}, which no plan sets: a daemon-reload writes it"
         else:
-            verdict, message = self._unplanned_verdict(at, level, file, off or expected is None)
+            may_be_old = unit_differs or expected is None
+            verdict, message = self._unplanned_verdict(at, level, file, may_be_old)
         setting = Setting(file, fresh, "", (), "qoslet" if self._context.is_own else "kubelet")
         finding = self._about(verdict, at, setting, message)
         if not fresh and not can_be_cleared(self._context.node):
@@ -236,9 +242,9 @@ class Values:
         if not self._context.is_own:
             # its writer writes what it plans, and not here
             finding = replace(finding, reset_by=self._reset_by_unit(at, file))
-        if not clean:
+        if not is_fresh:
             is_earlier = not is_note and self._is_of_earlier(at.cgroup, setting, verdict)
-            finding = replace(_with_unit(finding, off), is_earlier=is_earlier)
+            finding = replace(_with_unit(finding, unit_differs=unit_differs), is_earlier=is_earlier)
         yield replace(finding, severity="info") if is_note else finding
 
     def _unplanned_verdict(
@@ -253,7 +259,7 @@ class Values:
         return "stale", f"{unlike(file, found, None)}: {cause}"
 
     def _unusual(self, at: _At, file: str, usual: str) -> Iterator[Finding]:
-        """A file that nobody sets here, but a runtime or systemd for all alike."""
+        """A file that no plan sets, but a runtime or systemd sets alike in all cgroups of a level."""
         self.compared += 1
         found = at.live.values[file]
         if found == usual:
@@ -261,25 +267,27 @@ class Values:
         message = f"{file} is {found}, but {usual} in those that were created before and after"
         finding = self._about("drift", at, Setting(file, usual, "", (), "runtime"), message)
         finding = replace(finding, reset_by=self._reset_by_unit(at, file))
-        yield _with_unit(finding, self._property(at, file).says(usual) is False)
+        unit_differs = self._property(at, file).says(usual) is False
+        yield _with_unit(finding, unit_differs=unit_differs)
 
     def _is_by_hand(self, cgroup: Cgroup, file: str, live: LiveCgroup) -> bool:
-        """Whether no configuration of before leaves such a value."""
+        """Whether no earlier configuration can have left the value."""
         if file in CPUSETS and cgroup.container is not None:
             return not self._cpusets.may_be_left(cgroup, live, file)
         if file in MEMORY_LIMITS and self._context.level(cgroup) == "qos":
             return not self._context.limits_both_classes(file)
         if self._never_had(cgroup, file) or file == PERIOD:
             return self._earlier.left_by(cgroup, file) is None
-        # without Memory QoS nothing tells how much it gave
-        is_told = not file.startswith("memory.")
-        return is_told and self._earlier.contradicts(cgroup, file, live.values[file])
+        if file.startswith("memory."):
+            # without Memory QoS nothing tells how much it gave
+            return False
+        return self._earlier.contradicts(cgroup, file, live.values[file])
 
     def _never_had(self, cgroup: Cgroup, file: str) -> bool:
-        """Whether a file of a pod or container limits what its spec never did: no resize changed it."""
-        pod = cgroup.pod
-        is_told = not self._context.is_own and pod is not None and pod.was_changed is False
-        return is_told and file in LIMITS
+        """Whether a file limits what the pod's spec never limited, as the pod was never resized."""
+        if self._context.is_own or cgroup.pod is None:
+            return False
+        return cgroup.pod.was_changed is False and file in LIMITS
 
     def _about(self, verdict: Verdict, at: _At, setting: Setting, message: str) -> Finding:
         """A finding about a file."""
@@ -306,17 +314,17 @@ class Values:
         )
 
     def _reset_by_unit(self, at: _At, file: str) -> str:
-        """What resets a value that no kubelet or runtime writes here."""
+        """What resets a value that neither kubelet nor runtime writes to this file."""
         return resets(None, file, at.cgroup.unit is not None and not self._is_kept(at, file))
 
     def _is_kept(self, at: _At, file: str) -> bool:
-        """Whether the unit's property has what was found, so that systemd writes the same again."""
+        """Whether the unit's property has the value found, so that systemd would write it again."""
         found = at.live.values.get(file)
         return found is not None and self._property(at, file).says(found) is True
 
     def _fix(self, at: _At, setting: Setting) -> str:
-        """The line that writes a value; that of an idle cgroup writes its weight, too, and that of its
-        weight, which the kernel refuses to write while it is idle, ends that."""
+        """The shell line that writes the value. With ``cpu.idle`` it also writes the weight; before the
+        weight of an idle cgroup, which the kernel refuses to write, it clears ``cpu.idle``."""
         cgroup, live = at.cgroup, at.live
         rows, weight = [setting], weight_of(cgroup)
         if weight is not None and setting.file == IDLE:
@@ -327,7 +335,7 @@ class Values:
         return " && ".join(write(live.path, one.file, one.value, cgroup.unit) for one in rows)
 
     def _property(self, at: _At, file: str) -> UnitProperty:
-        """What the unit says of a file."""
+        """The unit's property for a file."""
         name = property_of(file, self._hierarchy, self._version) or ""
         text = at.units.get(name)
         return UnitProperty(
@@ -335,12 +343,12 @@ class Values:
         )
 
 
-def _with_unit(finding: Finding, off: bool) -> Finding:
-    """The finding with what systemd's property says of it; ``off``: not what is expected."""
+def _with_unit(finding: Finding, *, unit_differs: bool) -> Finding:
+    """The finding with a hint about systemd's property; ``unit_differs``: that has not what is expected."""
     if finding.property_text is None or finding.hint:
         return finding
     says = "the value as a property: it was set through systemd"
-    if not off:
+    if not unit_differs:
         says = "another value: the file was written without systemd, and a daemon-reload reverts it"
     return replace(finding, hint=f"systemd has {says}")
 
