@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.fixtures import answer
-from tests.live.agent.test_run import EMULATED, PATIENCE, Live, ended
+from tests.live.agent.test_run import EMULATED, Live, ended
 
 SLOW = 5.0 if EMULATED else 1.0
 MIB = 1 << 20
@@ -65,11 +64,7 @@ class Agent(Live):
         super().until(ready, seconds)
 
     def release(self, *options: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "qoslet", "release", "--cgroup-root", self.root, *options]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
+        done = answer("release", "--cgroup-root", self.root, *options)
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
 

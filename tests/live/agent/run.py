@@ -18,6 +18,7 @@ import pytest
 from qoslet.host.keeper.container_cgroups import KernelContainerCgroups
 from qoslet.host.machine.probe import probe
 from qoslet.host.state.folder import escaped
+from tests.cli.fixtures import answer
 from tests.contract.drivers import mounts_of
 from tests.live.machine import remove_files
 
@@ -182,10 +183,7 @@ class Held:
                 self.run.kill()
                 self.run.wait()
         if self.state.exists():
-            command = [sys.executable, "-m", "qoslet", "release", "--cgroup-root", self.root]
-            command += ["--cgroup-driver", "cgroupfs"]
-            env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-            subprocess.run(command, env=env, timeout=PATIENCE, check=False)
+            answer("release", "--cgroup-root", self.root, "--cgroup-driver", "cgroupfs")
         left = self.groups.below(self.root)
         if left:
             self.groups.kill(self.root)

@@ -95,7 +95,6 @@ def unit() -> Iterator[Path]:
         f"[Service]\nExecStart=\nExecStart={command}\nEnvironment=PYTHONPATH={ROOT / 'src'}\n"
         "WatchdogSec=20\n"
     )
-    systemctl("daemon-reload")
     yield manifests
     subprocess.run(["systemctl", "stop", "qoslet"], check=False)
     answer("release")
@@ -109,7 +108,6 @@ def test_ps_answers_while_the_agent_waits_for_the_bus(unit: Path) -> None:
     need_guest()
     extra = PLACE / f"{UNIT.name}.d" / "test.conf"
     extra.write_text(extra.read_text().replace("--keep", "--keep --cgroup-driver systemd"))
-    systemctl("daemon-reload")
     systemctl("start", "qoslet")
     until(lambda: bool(containers().get("web")))
     process = containers()["web"]
