@@ -51,7 +51,7 @@ class RunResult(Struct, frozen=True):
 class Surface(Protocol):
     """Shows what happens."""
 
-    def synced(self, turn: SyncResult) -> None:
+    def synced(self, result: SyncResult) -> None:
         """A sync is done."""
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -119,13 +119,13 @@ def _sync(
     the next one is to look at everything."""
     watched = config.interval_seconds is not None
     try:
-        turn = reconciler.sync(source.current(), whole=watched or whole)
+        result = reconciler.sync(source.current(), whole=watched or whole)
     except OSError as error:
         if error.errno not in SHORTAGES:
             raise
         reconciler.context.log_note(f"a sync was postponed: {error.strerror}")
         return False
-    surface.synced(turn)
+    surface.synced(result)
     if watched:
         surface.publish(reconciler.snapshot())
     return True

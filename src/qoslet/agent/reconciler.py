@@ -330,7 +330,7 @@ class Reconciler:
         pending = tuple(dict.fromkeys(o.step.describe() for o in log.outcomes if o.pending))
         done = sum(one.error is None and not one.pending for one in log.outcomes)
         waiting = tuple(dict.fromkeys([*self._node_cgroups.waiting, *log.waiting]))
-        turn = SyncResult(
+        result = SyncResult(
             cycle=self._cycle,
             at=context.now,
             pods_synced=log.pods_synced,
@@ -354,7 +354,7 @@ class Reconciler:
             ),
         )
         log.notes, log.errors, log.events = [], [], []
-        return turn
+        return result
 
     def drain(self) -> None:
         """A sync of the shutdown: every pod is stopped, none is started."""

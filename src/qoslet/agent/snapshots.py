@@ -70,7 +70,7 @@ class Snapshots:
         self._before: Observed | None = None
         self._latest: Observed | None = None
 
-    def take(self, turn: SyncResult, memory: MemoryView, *, metrics: bool = False) -> Snapshot:
+    def take(self, result: SyncResult, memory: MemoryView, *, metrics: bool = False) -> Snapshot:
         """Observe the whole tree and join. For ``metrics``, which do not show it, settings as found,
         runnable threads and the usage of pods against their limits are left out."""
         context = self._context
@@ -91,22 +91,22 @@ class Snapshots:
         edits = context.desired.rejected_edits
         frozen = {} if metrics else self._frozen_pods(ordered)
         return Snapshot(
-            cycle=turn.cycle,
+            cycle=result.cycle,
             at=observed.at,
             cores=self._machine.cores,
             memory=self._machine.memory,
             busy_seconds=self._machine.busy_seconds(),
             groups=tuple(self._with_final(row) for row in groups),
             problems=context.problems,
-            differences=turn.differences,
-            done=turn.done,
-            failed=turn.failed,
-            pending=turn.pending,
-            waiting=turn.waiting,
-            errors=turn.errors,
-            notes=turn.notes,
-            events=turn.events,
-            summary=turn.summary,
+            differences=result.differences,
+            done=result.done,
+            failed=result.failed,
+            pending=result.pending,
+            waiting=result.waiting,
+            errors=result.errors,
+            notes=result.notes,
+            events=result.events,
+            summary=result.summary,
             pods=tuple(
                 worker.status_row(
                     now,
@@ -186,22 +186,22 @@ class Snapshots:
         }
 
 
-def pods_meanwhile(context: SyncContext, turn: SyncResult) -> Snapshot:
-    """The pods as they are known in the middle of a sync that waits, after that of ``turn``. Nothing
+def pods_meanwhile(context: SyncContext, result: SyncResult) -> Snapshot:
+    """The pods as they are known in the middle of a sync that waits, after that of ``result``. Nothing
     is observed: what a sync is about to use must not change under it."""
     edits = context.desired.rejected_edits if context.desired is not None else {}
     workers = sorted(context.workers.values(), key=lambda worker: worker.sequence)
     return Snapshot(
-        cycle=turn.cycle,
+        cycle=result.cycle,
         at=context.now,
         cores=0.0,
         memory=0,
         groups=(),
         problems=context.problems,
-        pending=turn.pending,
-        waiting=turn.waiting,
-        errors=turn.errors,
-        summary=turn.summary,
+        pending=result.pending,
+        waiting=result.waiting,
+        errors=result.errors,
+        summary=result.summary,
         pods=tuple(one.status_row(context.now, edits.get(one.uid, "")) for one in workers),
-        last_sync_seconds=context.now - turn.at,
+        last_sync_seconds=context.now - result.at,
     )

@@ -11,7 +11,7 @@ from tests.agent.nri.world import BEGINS, Once, World
 
 def test_the_runtime_keeps_nothing_of_what_is_given_back() -> None:
     world = World("a", "b")
-    world.loop.turn()
+    world.loop.sync()
     world.create("a")
     world.container("b")
     world.loop.run(Once(1))
@@ -21,7 +21,7 @@ def test_the_runtime_keeps_nothing_of_what_is_given_back() -> None:
 
 def test_a_container_that_is_not_started_yet_begins_without_values() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     world.create("a", started=False)
     world.loop.run(Once(0))
     assert world.specs.given == {"a0": BEGINS}
@@ -31,7 +31,7 @@ def test_a_container_that_is_not_started_yet_begins_without_values() -> None:
 
 def test_no_container_gets_values_after_they_are_given_back() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     close = world.link.close
 
     def closing() -> None:
@@ -47,19 +47,19 @@ def test_no_container_gets_values_after_they_are_given_back() -> None:
 
 def test_a_policy_of_less_leaves_nothing_with_the_runtime() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     world.create("a")
     policy(world.source, mode="watch")
-    world.loop.turn()
+    world.loop.sync()
     assert world.specs.given == {"a0": BEGINS}
     world.specs.given.clear()
-    world.loop.turn()
+    world.loop.sync()
     assert world.specs.given == {}, "once"
 
 
 def test_with_the_systemd_driver_the_runtime_gives_values_back() -> None:
     world = World("a", writes=False)
-    world.loop.turn()
+    world.loop.sync()
     world.create("a")
     world.loop.run(Once(0))
     assert world.written == []
@@ -70,13 +70,13 @@ def test_with_the_systemd_driver_the_runtime_gives_values_back() -> None:
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_runtime_that_cannot_be_asked_is_said_once(writes: bool) -> None:
     world = World("a", writes=writes)
-    world.loop.turn()
+    world.loop.sync()
     for number in range(3):
         world.create("a", number)
     world.specs.wrong = "no kubelet runs on this machine"
     policy(world.source, mode="watch")
-    world.loop.turn()
-    world.loop.turn()
+    world.loop.sync()
+    world.loop.sync()
     lines = [line for line in world.surface.lines if "no kubelet" in line]
     assert len(lines) == 1
     assert lines[0].startswith("values of 3 containers come back")

@@ -19,7 +19,7 @@ from tests.agent.nri.world import BEGINS, VALUES, Once, World
 
 def test_a_new_container_gets_its_values_after_they_are_written_down() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     assert world.plugin.created(world.container("a")) == VALUES
     assert world.files() == {("a0", file): value for file, value in VALUES.items()}
     world.journal.wrong = True
@@ -34,7 +34,7 @@ def test_a_new_container_gets_its_values_after_they_are_written_down() -> None:
 
 def test_a_pod_that_is_not_known_yet_is_waited_for_a_short_while() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     world.planned = world.plugin._planned = PlannedValues(lambda: None, 5.0)
     world.planned.publish({}, PROTECT, 0)
     found: list[object] = []
@@ -52,7 +52,7 @@ def test_a_pod_that_is_not_known_yet_is_waited_for_a_short_while() -> None:
 
 def test_a_plan_that_is_under_way_is_enough() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     planned = world.plugin._planned = PlannedValues(lambda: None, 5.0)
     planned.publish({}, PROTECT, 0)
     begun = planned.asked()
@@ -70,7 +70,7 @@ def test_a_plan_that_is_under_way_is_enough() -> None:
 
 def test_what_no_plan_has_is_created_without_values() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     begun = time.monotonic()
     assert world.plugin.created(world.container("stranger")) == {}
     assert 0.04 < time.monotonic() - begun < 1.0
@@ -83,24 +83,24 @@ def test_what_no_plan_has_is_created_without_values() -> None:
 
 def test_the_loop_reads_the_pods_again_when_an_answer_waits() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     assert world.source.refreshes == 0
     world.plugin.pod_started()
     world.source.latest = [kubelet_pod("a"), kubelet_pod("b")]
-    world.loop.turn()
+    world.loop.sync()
     assert world.source.refreshes == 1
     assert world.plugin.created(world.container("b")) == VALUES
-    world.loop.turn()
+    world.loop.sync()
     assert world.source.refreshes == 1
 
 
 def test_a_resize_is_answered_with_the_new_values() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     one = world.container("a")
     world.plugin.created(one)
     world.source.want(kubelet_pod("a", "memory=32Mi", "memory=512Mi"))
-    world.loop.turn()
+    world.loop.sync()
     new = replace(one, unified=VALUES, memory_limit=512 * MIB)
     found = world.plugin.updated(new, {})
     assert found.keys() == VALUES.keys(), "the runtime writes all of the spec again"
@@ -112,11 +112,11 @@ def test_a_resize_is_answered_with_the_new_values() -> None:
 
 def test_a_resize_that_no_status_tells_yet_is_answered_at_once_and_stays() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     one = world.create("a")
     world.source.allocated = world.source.plan
     world.source.want(kubelet_pod("a", "memory=32Mi", "memory=512Mi"))
-    world.loop.turn()
+    world.loop.sync()
     assert world.written == [], "the kubelet has not resized it"
     begun = time.monotonic()
     new = replace(one, memory_limit=512 * MIB)
@@ -124,16 +124,16 @@ def test_a_resize_that_no_status_tells_yet_is_answered_at_once_and_stays() -> No
     assert time.monotonic() - begun < 0.04, "nothing is waited for"
     assert found["memory.low"] == str(32 * MIB)
     world.holds[one.path or ""] |= found
-    world.loop.turn()
+    world.loop.sync()
     assert world.written == [], "the values of before do not come back"
     world.source.allocated = None
-    world.loop.turn()
+    world.loop.sync()
     assert world.written == []
 
 
 def test_with_swap_a_resize_is_followed_and_not_answered() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     one = world.container("a")
     world.plugin.created(one)
     world.planned.answers_updates = False
@@ -143,28 +143,28 @@ def test_with_swap_a_resize_is_followed_and_not_answered() -> None:
 
 def test_a_resize_that_no_plan_has_in_time_is_written_after_the_runtime_has_written() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     one = world.create("a")
     path = one.path or ""
     assert world.plugin.updated(replace(one, memory_limit=512 * MIB), {}) == {}
     world.source.want(kubelet_pod("a", "memory=32Mi", "memory=512Mi"))
-    world.loop.turn()
+    world.loop.sync()
     assert world.values("a0")["memory.low"] == str(32 * MIB)
     world.holds[path] |= world.specs.kept["a0"]
     wakes = world.wakes
     world.plugin.written("a0")
     world.plugin.written("unknown")
     assert world.wakes == wakes + 1
-    world.loop.turn()
+    world.loop.sync()
     assert world.holds[path]["memory.low"] == str(32 * MIB), "not what the runtime keeps"
     count = len(world.written)
-    world.loop.turn()
+    world.loop.sync()
     assert len(world.written) == count
 
 
 def test_what_the_runtime_writes_while_the_loop_writes_is_seen() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     one = world.create("a")
     path = one.path or ""
     world.plugin.updated(replace(one, memory_limit=512 * MIB), {})
@@ -175,9 +175,9 @@ def test_what_the_runtime_writes_while_the_loop_writes_is_seen() -> None:
         world.plugin.written("a0")
 
     world.after_write = written
-    world.loop.turn()
+    world.loop.sync()
     world.after_write = lambda path: None
-    world.loop.turn()
+    world.loop.sync()
     assert world.holds[path]["memory.low"] == str(32 * MIB)
 
 
@@ -186,16 +186,16 @@ def test_containers_that_exist_are_changed() -> None:
     for number in range(11):
         world.container("a", number)
     world.fails = {"a3": PermissionError(13, "Permission denied"), "a7": FileNotFoundError()}
-    world.loop.turn()
+    world.loop.sync()
     assert world.wakes == 1, "the loop goes on at once"
-    world.loop.turn()
+    world.loop.sync()
     right = world.containers.keys() - {"a3", "a7"}
     assert {name: world.values(name) for name in right} == dict.fromkeys(right, VALUES)
     wrong = [line for line in world.surface.lines if "cannot be written" in line]
     assert len(wrong) == 3, "of a3; what has ended is told by the runtime"
     assert "memory.high cannot be written: Permission denied" in wrong[-1]
     count = len(world.written)
-    world.loop.turn()
+    world.loop.sync()
     assert len(world.written) == count, "what is right or refused is not changed again"
     assert len([line for line in world.surface.lines if "cannot be written" in line]) == 3
 
@@ -203,8 +203,8 @@ def test_containers_that_exist_are_changed() -> None:
 def test_with_the_systemd_driver_containers_that_exist_are_the_agents() -> None:
     world = World("a", writes=False)
     world.container("a")
-    world.loop.turn()
-    world.loop.turn()
+    world.loop.sync()
+    world.loop.sync()
     assert world.written == []
     assert world.files() == {}
     assert world.plugin.created(world.container("a", 1)) == VALUES
@@ -215,12 +215,12 @@ def test_what_is_right_is_left_and_what_was_there_is_given_back() -> None:
     right, theirs = world.container("a"), world.container("b")
     world.holds[right.path or ""] = dict(VALUES)
     world.holds[theirs.path or ""] = {"memory.min": "0", "memory.low": "4096", "memory.high": "max"}
-    world.loop.turn()
+    world.loop.sync()
     assert world.values("a0") == {}
     assert world.values("b0").keys() == {"memory.low", "memory.high"}
     assert {name for name, _ in world.files()} == {"b0"}, "what was right is nobody's"
     policy(world.source, mode="watch")
-    world.loop.turn()
+    world.loop.sync()
     assert world.values("b0") == {"memory.low": "4096", "memory.high": "max"}
     assert world.files() == {}
 
@@ -230,10 +230,10 @@ def test_nothing_is_set_where_the_kubelet_sets_memory_qos_itself() -> None:
     node = world.source.plan.node
     kubelet = replace(node.kubelet, feature_gates={"MemoryQoS": True})
     world.source.plan = replace(world.source.plan, node=replace(node, kubelet=kubelet))
-    world.loop.turn()
+    world.loop.sync()
     assert world.plugin.created(world.container("a")) == {}
     assert "the kubelet's own Memory QoS is on" in world.surface.lines[0]
-    world.loop.turn()
+    world.loop.sync()
     assert len(world.surface.lines) == 2, "said once, beside the registration"
 
 
@@ -241,16 +241,16 @@ def test_a_limit_below_usage_is_left_to_the_agent() -> None:
     world = World("a")
     one = world.container("a")
     world.usage[one.path or ""] = 250 * MIB
-    world.loop.turn()
+    world.loop.sync()
     assert world.values("a0") == {"memory.min": "0", "memory.low": VALUES["memory.low"]}
 
 
 def test_a_policy_that_names_nothing_gives_everything_back() -> None:
     world = World("a")
     world.container("a")
-    world.loop.turn()
+    world.loop.sync()
     policy(world.source, mode="watch")
-    world.loop.turn()
+    world.loop.sync()
     assert world.values("a0") == BEGINS
     assert world.files() == {}
     assert world.plugin.created(world.container("a", 1)) == {}
@@ -258,10 +258,10 @@ def test_a_policy_that_names_nothing_gives_everything_back() -> None:
 
 def test_the_loop_goes_before_others_while_a_runtime_may_wait_for_it() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     assert world.hurries == [True]
     world.link.is_connected = world.link.is_there = False
-    world.loop.turn()
+    world.loop.sync()
     assert world.hurries == [True, False]
     world.link.is_there = True
     world.loop.run(Once(1))
@@ -283,7 +283,7 @@ def test_the_end_gives_values_back_unless_they_are_kept(keep: bool) -> None:
 def test_what_cannot_be_given_back_is_said_and_kept_in_the_journal() -> None:
     world = World("a")
     world.container("a")
-    world.loop.turn()
+    world.loop.sync()
     world.fails = {"a0": PermissionError(1, "Operation not permitted")}
     world.loop.run(Once(0))
     assert world.files().keys() == {("a0", "memory.low"), ("a0", "memory.high")}
@@ -292,7 +292,7 @@ def test_what_cannot_be_given_back_is_said_and_kept_in_the_journal() -> None:
 
 def test_a_synchronization_forgets_what_is_gone() -> None:
     world = World("a", "b")
-    world.loop.turn()
+    world.loop.sync()
     world.plugin.created(world.container("a"))
     world.plugin.created(world.container("b"))
     world.gone.add(world.containers["a0"].path or "")
@@ -304,7 +304,7 @@ def test_a_synchronization_forgets_what_is_gone() -> None:
 
 def test_a_runtime_that_does_not_know_them_makes_no_container_forgotten() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     world.plugin.created(world.container("a"))
     world.plugin.synchronized([])
     assert {name for name, _ in world.files()} == {"a0"}, "its cgroup is there"
@@ -312,10 +312,10 @@ def test_a_runtime_that_does_not_know_them_makes_no_container_forgotten() -> Non
 
 def test_a_source_that_fails_leaves_the_plan_as_it_was() -> None:
     world = World("a")
-    world.loop.turn()
+    world.loop.sync()
     world.source.wrong = "no kubelet"
-    world.loop.turn()
-    world.loop.turn()
+    world.loop.sync()
+    world.loop.sync()
     assert world.surface.lines.count("no kubelet") == 1
     assert world.plugin.created(world.container("a")) == VALUES
 
@@ -323,11 +323,11 @@ def test_a_source_that_fails_leaves_the_plan_as_it_was() -> None:
 def test_a_policy_of_v1_or_watch_carries_nothing() -> None:
     world = World("a")
     world.source.policy = GuestPolicy()
-    world.loop.turn()
+    world.loop.sync()
     assert world.plugin.created(world.container("a")) == {}
     assert world.plugin.created(world.container("stranger")) == {}
     assert not world.planned.is_asked(), "nothing is waited for"
     assert world.files() == {}
     policy(world.source, mode="protect")
-    world.loop.turn()
+    world.loop.sync()
     assert world.values("a0") == VALUES, "what came meanwhile is set now"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qoslet.agent.loop import StopSignal
 
 LONGEST_SECONDS = 60.0
-"""Between two turns where nothing wakes the loop."""
+"""Between two syncs if nothing wakes the loop."""
 
 _KUBELET_SETS = "the kubelet's own Memory QoS is on: it has its values set at creation, the agent writes its own"
 
@@ -62,7 +62,7 @@ class PluginReconciler:
         until = None if seconds is None else clock.monotonic() + seconds
         try:
             while not stop.requested():
-                self.turn()
+                self.sync()
                 wait = self._wait_seconds()
                 if until is not None:
                     wait = min(wait, until - clock.monotonic())
@@ -73,7 +73,7 @@ class PluginReconciler:
             self._parts.planned.close()
             self._end(keep=keep)
 
-    def turn(self) -> None:
+    def sync(self) -> None:
         """Plan, connect, change."""
         parts = self._parts
         self._plan()

@@ -63,7 +63,7 @@ class PluginSurface(Protocol):
     """Shows what happens."""
 
     def synced(self, summary: str) -> None:
-        """The loop has turned."""
+        """A sync of the loop is done."""
 
     def log(self, line: str, *, wrong: bool = False) -> None:
         """One line."""

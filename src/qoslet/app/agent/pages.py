@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """What others ask of the loop, each kind for itself: an answer costs what it shows."""
+    """The questions of others to the loop, a queue for each kind, so that only what is asked is made."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self.pods: RequestQueue[Snapshot] = RequestQueue(patience)
         self.metrics: RequestQueue[Snapshot] = RequestQueue(patience)
-        self.turn: RequestQueue[bool] = RequestQueue(patience)
-        """Whether the loop turns."""
+        self.health: RequestQueue[bool] = RequestQueue(patience)
+        """Whether the loop answers at all."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """Readable while somebody waits."""
-        return self.pods.descriptor, self.metrics.descriptor, self.turn.descriptor
+        return self.pods.descriptor, self.metrics.descriptor, self.health.descriptor
 
     def answer(self, pods: Callable[[], Snapshot], metrics: Callable[[], Snapshot]) -> None:
-        """Answer all who wait; nothing is made where nobody does."""
-        self.turn.answer(lambda: True)
+        """Answer all questions that wait."""
+        self.health.answer(lambda: True)
         self.pods.answer(pods)
         self.metrics.answer(metrics)
 
     def answer_meanwhile(self, pods: Callable[[], Snapshot]) -> None:
-        """Answer who asks for pods while the loop waits in the middle of a turn: it does not turn,
-        and counts nothing."""
+        """Answer questions about pods only, while the loop waits in the middle of a sync: it is not
+        healthy then, and its counts are not complete."""
         self.pods.answer(pods)
 
     def close(self) -> None:
-        """Nobody asks any more."""
-        for queue in (self.pods, self.metrics, self.turn):
+        """Close the queues."""
+        for queue in (self.pods, self.metrics, self.health):
             queue.close()
 
 
 def _working_directory() -> str | None:
-    """Where relative manifests begin; None where that directory was removed."""
+    """The directory that relative paths of manifests begin at; None if it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -64,7 +64,7 @@ def pages_of(
     node: Callable[[], Node],
     options: MetricsOptions | None = None,
 ) -> Pages:
-    """What can be asked: the pods, the node, the metrics, whether the loop turns."""
+    """What can be asked: the pods, the node, the metrics, and whether the loop answers."""
 
     def pods() -> Page:
         from qoslet.render.documents import encode
@@ -87,7 +87,7 @@ def pages_of(
         return Page(MEDIA, exposition(questions.metrics.ask(), options))
 
     def healthz() -> Page:
-        questions.turn.ask()
+        questions.health.ask()
         return Page("text/plain", b"ok\n")
 
     return {"/v1/pods": pods, "/v1/node": described, "/metrics": metrics, "/healthz": healthz}

@@ -1,4 +1,4 @@
-"""A loop ready to turn, with what the command line decided and what surfaces need of it."""
+"""A loop that is ready to run, with what the command line decided and what surfaces need of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AgentRun(Struct):
-    """A loop ready to turn, and what its surface needs.
+    """A loop that is ready to run, and what its surface needs.
 
     ``undo`` restores cgroups of others. ``hang_up`` asks the loop to end because nobody watches any
     more. ``exits`` are readable where containers changed; ``ending`` is called at each look at pods

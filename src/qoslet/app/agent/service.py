@@ -58,7 +58,7 @@ class Log:
         return self._form == "json"
 
     def line(self, severity: Severity, message: str, **fields: object) -> None:
-        """Write it; there is nobody to tell where that fails."""
+        """Write a line; failures are ignored, since nothing could report them."""
         with suppress(OSError, ValueError):
             self._out.write(self.text(severity, message, **fields))
             self._out.flush()
@@ -77,11 +77,11 @@ class Log:
 
 
 TROUBLES = 200
-"""How many failures are known as told, until a step is done."""
+"""How many failures are remembered as logged, until a step succeeds."""
 
 
 class Service:
-    """The loop's surface where nobody watches. Entered, it is ready to be asked."""
+    """The loop's surface for a service: it logs, answers questions and notifies the service manager."""
 
     def __init__(
         self,
@@ -110,45 +110,45 @@ class Service:
         self._metrics = metrics
         self._ready = False
 
-    def synced(self, turn: SyncResult) -> None:
-        """Each event, exits that nobody saw in one line, and one sentence where something was done or
-        other containers run; the watchdog is fed, who asked is answered. A failure that repeats itself
-        is told once."""
+    def synced(self, result: SyncResult) -> None:
+        """Answer questions, notify the service manager, and log what happened: each event, with exits that
+        nobody saw in one line, and a summary if something was done or other containers run. A failure
+        that repeats itself is logged once."""
         self._questions.answer(self._look, self._metrics)
         self._notifier.alive()
         if not self._ready:
             self._ready = True
-            self._notifier.ready(turn.summary)
-        self._notifier.status(turn.summary)
+            self._notifier.ready(result.summary)
+        self._notifier.status(result.summary)
         self._log_new_problems()
-        unseen = "" if self._verbose or self._log.for_programs else unseen_exits(turn.events)
+        unseen = "" if self._verbose or self._log.for_programs else unseen_exits(result.events)
         if unseen:
-            self._log.line("warning", unseen, cycle=turn.cycle)
-        for event in turn.events:
+            self._log.line("warning", unseen, cycle=result.cycle)
+        for event in result.events:
             if not (unseen and event.unseen):
-                self._log.line(event.severity, event.line, cycle=turn.cycle, **event.fields)
+                self._log.line(event.severity, event.line, cycle=result.cycle, **event.fields)
         self.tell_notes()
-        others, self._containers = turn.containers != self._containers, turn.containers
-        if turn.quiet and turn.cycle > 1:
+        others, self._containers = result.containers != self._containers, result.containers
+        if result.quiet and result.cycle > 1:
             if others:
-                self._log.line("info", turn.summary, **_counts(turn))
+                self._log.line("info", result.summary, **_counts(result))
             return
-        trouble = frozenset((*turn.notes, *turn.errors))
-        if turn.errors and trouble <= self._trouble and not turn.done:
+        trouble = frozenset((*result.notes, *result.errors))
+        if result.errors and trouble <= self._trouble and not result.done:
             return
         # what fails with other back-offs fails in other syncs
-        kept = not turn.done and len(self._trouble) < TROUBLES
+        kept = not result.done and len(self._trouble) < TROUBLES
         self._trouble = self._trouble | trouble if kept else trouble
-        self._log.line("warning" if turn.failed else "info", turn.summary, **_counts(turn))
-        events = {event.line for event in turn.events}
-        for note in turn.notes:
+        self._log.line("warning" if result.failed else "info", result.summary, **_counts(result))
+        events = {event.line for event in result.events}
+        for note in result.notes:
             if note not in events:
-                self._log.line("warning", note, cycle=turn.cycle)
-        for error in turn.errors:
-            self._log.line("error", error, cycle=turn.cycle)
+                self._log.line("warning", note, cycle=result.cycle)
+        for error in result.errors:
+            self._log.line("error", error, cycle=result.cycle)
 
     def tell_notes(self) -> None:
-        """What the runtime, the driver and the volumes noted since the last time."""
+        """Log what the runtime, the driver and the volumes have noted since the last call."""
         notes = self._notes()
         for note in notes:
             if note not in self._noted:
@@ -156,7 +156,7 @@ class Service:
         self._noted = frozenset(notes)
 
     def step(self, command: str, outcome: Outcome) -> None:
-        """One action on a cgroup, with the command that would do it by hand."""
+        """Log one action on a cgroup, as the command that would do it by hand."""
         step = outcome.step
         error = f": {outcome.error}" if outcome.error else ""
         waits = " (in progress)" if outcome.pending else ""
@@ -173,7 +173,7 @@ class Service:
         )
 
     def _log_new_problems(self) -> None:
-        """Warnings and errors that have come up; one that went and comes again is told again."""
+        """Log new warnings and errors; one that had gone is logged again when it comes back."""
         rows = self._problems()
         if rows is self._last:
             return
@@ -185,64 +185,64 @@ class Service:
                 self._log.line(row.severity, f"{row.where}: {row.message}{hint}")
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
     def log(self, line: str) -> None:
-        """The end has begun, or such."""
+        """Log a line about the end of the run, and pass it on to the service manager."""
         self._notifier.stopping(line)
         self._log.line("info", line)
 
 
-def _counts(turn: SyncResult) -> Mapping[str, int]:
-    """The numbers behind the sentence."""
+def _counts(result: SyncResult) -> Mapping[str, int]:
+    """The numbers behind the summary, as fields of the log line."""
     return {
-        "cycle": turn.cycle,
-        "looked": turn.pods_synced,
-        "differences": turn.differences,
-        "done": turn.done,
-        "failed": turn.failed,
-        "pending": len(turn.pending),
-        "waiting": len(turn.waiting),
+        "cycle": result.cycle,
+        "looked": result.pods_synced,
+        "differences": result.differences,
+        "done": result.done,
+        "failed": result.failed,
+        "pending": len(result.pending),
+        "waiting": len(result.waiting),
     }
 
 
 class NoSurface:
     """The surface of a run that shows nothing while it goes on."""
 
-    def synced(self, turn: SyncResult) -> None:
-        """Nobody watches."""
+    def synced(self, result: SyncResult) -> None:
+        """Do nothing."""
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
     def log(self, line: str) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
 
 class AnsweringSurface:
-    """The surface of somebody who watches, and answers for others who ask."""
+    """Passes everything on to a surface that somebody watches, and answers questions of others."""
 
     def __init__(self, watching: Surface, questions: Questions) -> None:
         self._watching = watching
         self._questions = questions
 
-    def synced(self, turn: SyncResult) -> None:
-        """A turn is over."""
-        self._watching.synced(turn)
+    def synced(self, result: SyncResult) -> None:
+        """A sync is done."""
+        self._watching.synced(result)
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Who asked gets what is shown."""
+        """Show the snapshot, and answer questions with it."""
         self._watching.publish(snapshot)
         self._questions.answer(lambda: snapshot, lambda: snapshot)
 
     def log(self, line: str) -> None:
-        """One line beside that."""
+        """Pass on one line."""
         self._watching.log(line)
 
 
 @contextmanager
 def _asked(parts: AgentRun) -> Iterator[Questions]:
-    """Questions come in and wake the loop, while it lasts. Without a folder nobody can ask."""
+    """Accept questions, which wake the loop; none if the run has no folder for its socket."""
     questions = Questions()
     live = parts.source.live
     pages = pages_of(questions, parts.config.root, lambda: live.node, parts.metrics)
@@ -259,15 +259,15 @@ def _asked(parts: AgentRun) -> Iterator[Questions]:
 
 
 def _answer_meanwhile(parts: AgentRun, questions: Questions) -> None:
-    """In the middle of a sync that waits, tell who asks what is known of the pods."""
+    """Answer questions about pods in the middle of a sync that waits."""
     reconciler = parts.reconciler
-    if (turn := reconciler.last_result) is not None:
-        questions.answer_meanwhile(lambda: pods_meanwhile(reconciler.context, turn))
+    if (result := reconciler.last_result) is not None:
+        questions.answer_meanwhile(lambda: pods_meanwhile(reconciler.context, result))
 
 
 def _answer_at_end(parts: AgentRun, questions: Questions) -> None:
-    """While pods are stopped, tell who asks how far that is; no answer holds up their end. But
-    for exits nothing is read of what wakes the loop, so it wakes for nothing else."""
+    """Answer questions while the pods are stopped, so that a user sees how far that is; failures of an
+    answer do not hold it up. The loop wakes for exits only, as nothing else is read any more."""
     reconciler = parts.reconciler
     parts.clock.watch_only(parts.exits)
     if reconciler.last_result is None:
@@ -341,7 +341,7 @@ def serving(parts: AgentRun, form: LogFormat, *, verbose: bool = False) -> Itera
 
 
 def follow_steps(parts: AgentRun, told: Callable[[str, Outcome], None]) -> None:
-    """Tell each action on a cgroup from now on, as a command."""
+    """Call ``told`` with each action on a cgroup from now on, and with it as a command."""
     executor = parts.reconciler.context.executor
     systemd = parts.source.live.node.driver == "systemd"
 

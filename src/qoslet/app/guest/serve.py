@@ -36,18 +36,18 @@ class GuestQuestions:
 
     def __init__(self) -> None:
         self.status: RequestQueue[GuestStatus] = RequestQueue()
-        self.turn: RequestQueue[bool] = RequestQueue()
-        """Whether the loop turns."""
+        self.health: RequestQueue[bool] = RequestQueue()
+        """Whether the loop answers at all."""
 
     def answer(self, look: Callable[[], GuestStatus]) -> None:
         """Answer all who wait; nothing is made where nobody does."""
-        self.turn.answer(lambda: True)
+        self.health.answer(lambda: True)
         self.status.answer(look)
 
     def close(self) -> None:
         """Nobody asks any more."""
         self.status.close()
-        self.turn.close()
+        self.health.close()
 
 
 class GuestService:
@@ -162,7 +162,7 @@ class GuestService:
 
 
 def pages_of(questions: GuestQuestions) -> Pages:
-    """What can be asked: the status, the metrics, whether the loop turns."""
+    """What can be asked: the status, the metrics, and whether the loop answers."""
 
     def status() -> Page:
         from qoslet.render.documents import encode
@@ -176,7 +176,7 @@ def pages_of(questions: GuestQuestions) -> Pages:
         return Page(MEDIA, guest_exposition(questions.status.ask()))
 
     def healthz() -> Page:
-        questions.turn.ask()
+        questions.health.ask()
         return Page("text/plain", b"ok\n")
 
     return {STATUS: status, "/metrics": metrics, "/healthz": healthz}
@@ -196,7 +196,7 @@ def serving(
     with ExitStack() as rest:
         log = rest.enter_context(log_on_stderr(form))
         rest.callback(questions.close)
-        clock.further += (questions.status.descriptor, questions.turn.descriptor)
+        clock.further += (questions.status.descriptor, questions.health.descriptor)
         sockets = AgentSockets(made.folder, pages_of(questions), listener)
         rest.enter_context(sockets)
         notifier = Notifier(os.environ)

@@ -59,7 +59,7 @@ class GroupRow(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """One turn of the loop. ``at`` is monotonic seconds, ``cores`` the machine's CPUs,
+    """One sync of the loop. ``at`` is monotonic seconds, ``cores`` the machine's CPUs,
     ``memory`` its bytes, ``busy_seconds`` the CPU time that was used or stolen on all of it.
     ``differences`` were found, ``done`` steps worked, ``failed`` did not; ``pending`` are those
     that go on in the kernel, ``waiting`` the limits that usage holds above the plan, ``notes``

@@ -24,7 +24,7 @@ SERVICE_UNAVAILABLE = 503
 
 
 class BusyAgent(CannotDo):
-    """The agent is there, and does not answer, or its loop does not turn."""
+    """The agent exists, but it or its loop does not answer."""
 
 
 def ask(folder: str, path: str, seconds: float = 2 * REQUEST_SECONDS) -> bytes:

@@ -1,4 +1,4 @@
-"""Questions of other threads that the loop answers between two turns.
+"""Questions of other threads that the loop answers between two syncs.
 
 The loop pays only when somebody asks: a descriptor wakes it, one answer serves all who wait.
 """

@@ -66,11 +66,11 @@ class Watching:
         self._watched = watched
         self.snapshots: list[Snapshot] = []
 
-    def synced(self, turn: SyncResult) -> None:
-        """Say what a turn did, where nobody is shown snapshots: one sentence, and each error."""
-        if self._watched or (turn.quiet and turn.cycle > 1):
+    def synced(self, result: SyncResult) -> None:
+        """Print what a sync did, unless snapshots are shown: one sentence, and each error."""
+        if self._watched or (result.quiet and result.cycle > 1):
             return
-        for line in (turn.summary, *turn.notes, *turn.errors):
+        for line in (result.summary, *result.notes, *result.errors):
             self._write(f"{printable(line)}\n")
         self.logs()
 
