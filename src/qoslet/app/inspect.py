@@ -28,8 +28,8 @@ def machine() -> Machine:
 
 
 def kubelet(machine: Machine, values: object) -> tuple[Machine, Sequence[DoctorFinding]]:
-    """The machine with the tree of the kubelet that runs here, what can be seen of it, and which right
-    lacks; ``values`` has the options as attributes. Nothing where none runs."""
+    """The machine with the tree of the kubelet that runs here, and findings about what can be read of it
+    and which rights are missing; no finding if none runs. ``values`` has the options as attributes."""
     if not any(one.kind == "kubelet" for one in machine.programs):
         return machine, ()
     from qoslet.app.node.found_node import find_node, kubelet_options

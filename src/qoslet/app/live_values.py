@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def live_inputs(args: argparse.Namespace) -> Inputs:
-    """The pods and the node of ``--live``: those of the kubelet or agent that runs here, or documents
-    where pods are given and none runs, or where qoslet itself keeps the tree. Raises QosletError."""
+    """The pods and the node of ``--live``: those of the kubelet or agent that runs here. Pods that are given
+    are read as documents if none runs, or if qoslet keeps pods at the root. Raises QosletError."""
     choose_tree(args)
     if args.filename and args.cgroup_root and keeps_pods(args.cgroup_root):
         args.live = False

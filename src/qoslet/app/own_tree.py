@@ -28,8 +28,9 @@ def keeps_pods(root: str) -> bool:
 
 
 def choose_source(args: argparse.Namespace) -> None:
-    """Where the pods of ``args`` come from: their documents, else (``live``) the agent of qoslet or the
-    kubelet that runs here. Raises BadInput where several agents run."""
+    """Decide where the pods of ``args`` come from, and set its ``agent``, ``cgroup_root``, ``runtime`` and
+    ``live``: the documents of ``-f``, or the agent of qoslet or the kubelet that runs here. Raises
+    BadInput if several agents run."""
     from qoslet.app.node.running_agent import running_agent
 
     names_kubelet = getattr(args, "kubelet_pid", None) is not None
@@ -42,8 +43,9 @@ def choose_source(args: argparse.Namespace) -> None:
 
 
 def choose_tree(args: argparse.Namespace) -> None:
-    """``choose_source`` for what reads cgroups, and where nobody describes the node, the driver that made the
-    tree. Raises CannotDo where the kubelet that is asked for has others than are mounted here."""
+    """``choose_source``, for a command that reads cgroups: also choose the driver by the tree if no option
+    describes the node. Raises CannotDo if the kubelet of ``--kubelet-pid`` sees other cgroups than are
+    mounted here."""
     choose_source(args)
     if args.cgroup_root and not (args.live or args.node or args.cgroup_driver):
         args.cgroup_driver = _made_with(args.cgroup_root)
@@ -51,7 +53,7 @@ def choose_tree(args: argparse.Namespace) -> None:
 
 
 def _made_with(root: str) -> DriverName | None:
-    """The driver of the tree of qoslet's own at a cgroup root; None where there is none."""
+    """The driver that made qoslet's tree at a cgroup root; None if there is no such tree."""
     try:
         folder = state_folder(root)
     except CannotDo:
@@ -62,7 +64,7 @@ def _made_with(root: str) -> DriverName | None:
 
 
 def refuse_other_cgroups(pid: int | None) -> None:
-    """Raise CannotDo where a process is a kubelet that has other cgroups than are mounted here."""
+    """Raise CannotDo if a process is a kubelet that sees other cgroups than are mounted here."""
     from qoslet.host.kubelet.processes import kubelet_processes, shares_cgroups
 
     named = [] if pid is None else kubelet_processes(named=pid)[0]
@@ -80,7 +82,7 @@ def _kept(root: str) -> dict[tuple[str, str], tuple[str, bool]]:
 
 
 def without_ended(pods: Sequence[Pod], root: str) -> Sequence[Pod]:
-    """The pods but those that qoslet's records below a cgroup root say have ended for good."""
+    """The pods without those that have ended for good, by qoslet's records of the root."""
     try:
         ended = ended_pods(state_folder(root, KEEPER))
     except CannotDo:
@@ -89,8 +91,8 @@ def without_ended(pods: Sequence[Pod], root: str) -> Sequence[Pod]:
 
 
 def own_containers(plan: Plan) -> Plan:
-    """The plan with the paths of containers that qoslet's records name. Raises CannotDo where it has
-    containers, and their records cannot be read."""
+    """The plan with the paths of containers by qoslet's records. Raises CannotDo if qoslet runs its
+    containers and the records cannot be read."""
     kept = _kept(plan.node.kubelet.cgroup_root)
     if not kept:
         _refuse_unrecorded(plan)
@@ -116,8 +118,8 @@ def _completed(cgroup: Cgroup, kept: dict[tuple[str, str], tuple[str, bool]]) ->
 
 
 def _refuse_unrecorded(plan: Plan) -> None:
-    """Raise CannotDo where a container has the cgroup that qoslet gives it, for a user who cannot read
-    root's records: without them it counted as another's, and pods that have ended as missing."""
+    """Raise CannotDo if a container has the cgroup that qoslet gives it, and this user cannot read root's
+    records: without them the container would count as foreign, and ended pods as missing."""
     if os.geteuid() == 0:
         return
     pods = {one.pod.uid: one.path for one in plan.cgroups if one.level == "pod" and one.pod}

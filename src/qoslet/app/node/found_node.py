@@ -72,15 +72,16 @@ READING_SECONDS = 600.0
 
 
 class FoundNode(Struct, frozen=True):
-    """A kubelet's node. ``documents`` are node documents with the place of each, to be read like
-    those of ``--node``, the later ones over the former; ``pods`` is a PodList as JSON with its place,
-    None where the kubelet gives none. ``notes`` say what was seen, what is missing and what helps."""
+    """The node of a kubelet that runs here."""
 
     pid: int
     name: str | None
     documents: tuple[tuple[str, Any], ...]
+    """Node documents, each with the place that it is from; a later one overrides an earlier one."""
     pods: tuple[str, bytes] | None
+    """A PodList as JSON with the place that it is from; None if the kubelet gives none."""
     notes: tuple[DoctorFinding, ...]
+    """What was found, what is missing, and what helps."""
     work: KubeletWork = KubeletWork()
     folder: str = ""
     """Its directory in /proc."""
@@ -107,8 +108,9 @@ class FoundNode(Struct, frozen=True):
 
 
 def find_node(options: KubeletOptions, known: KubeletRelease = _KNOWN) -> FoundNode:
-    """The node of the kubelet that runs here; ``known`` is what a kubelet told before. Raises CannotDo where
-    there is none or it ends meanwhile, BadInput where there are several and none is chosen."""
+    """Find the kubelet that runs here and read its node. ``known`` keeps its release from one call to the
+    next. Raises CannotDo if no kubelet runs or it ends meanwhile, BadInput if several run and none is
+    chosen."""
     process = chosen_kubelet(options)
     read = configuration(process)
     answers = KubeletAnswer()
@@ -290,7 +292,7 @@ def _ask_secure(
 
 
 def node_name(read: Configuration) -> str:
-    """The name that the kubelet's node has where no cloud provider gives it one."""
+    """The name of the kubelet's node, unless a cloud provider gives it another."""
     import socket
 
     return read.command.path("hostname-override") or socket.gethostname().strip().lower()
@@ -304,9 +306,8 @@ def _documents(
     runtime: KubeletRuntime,
     named: str | None,
 ) -> tuple[tuple[str, Any], ...]:
-    """Configuration as /configz has it, else as flags and files make it; and what qoslet's own Node
-    document says besides. ``named`` is the runtime that container IDs name, which counts where it
-    does not answer itself."""
+    """The configuration as /configz has it, or as flags and files make it, and a Node document of qoslet
+    with the rest. ``named`` is the runtime by the pods' container IDs, for one that does not answer."""
     documents: list[tuple[str, Any]] = []
     if answers.configz is not None:
         documents.append((answers.places["/configz"], {"kubeletconfig": answers.configz}))
@@ -334,7 +335,7 @@ def _asks_runtime_for_driver(release: str | None) -> bool:
 
 
 def _release(answers: KubeletAnswer) -> str:
-    """The kubelet's release; the newest where nothing tells it."""
+    """The kubelet's release; the newest if it is not known."""
     return answers.release or f"1.{NEWEST}"
 
 
@@ -393,7 +394,7 @@ def _release_note(answers: KubeletAnswer) -> DoctorFinding:
 
 
 def _why(refusal: Unavailable | None) -> tuple[str, str]:
-    """Why a page is not there, and what helps."""
+    """Why the kubelet did not give a page, and what helps."""
     if refusal is None:
         return "", ""
     return f"{refusal.where}: {refusal.message}" if refusal.where else refusal.message, refusal.hint
