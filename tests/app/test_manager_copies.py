@@ -58,7 +58,9 @@ def next_agent(folder: Path, *standing: str) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize("damage", [flipped, torn, Path.unlink])
-def test_the_copy_counts(folder: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_or_absent_state_is_read_from_its_copy_and_restored(
+    folder: Path, damage: Callable[[Path], None]
+) -> None:
     before = (folder / NAME).read_bytes()
     damage(folder / NAME)
     found, notes = next_agent(folder, "b")

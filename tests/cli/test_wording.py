@@ -118,7 +118,9 @@ spec: {containers: [{name: a, image: x, resources: {limits: {cpu: "1 0", memory:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_wording(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_a_command_are_worded_as_recorded(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path)
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "block.json").write_text(BLOCK)

@@ -142,7 +142,7 @@ def test_the_token_is_not_left_and_the_cookie_is_not_for_scripts(
         assert answer.status == 401
 
 
-def test_the_keyboard_alone(open_browser: Callable[..., Any]) -> None:
+def test_every_control_is_reached_with_the_keyboard(open_browser: Callable[..., Any]) -> None:
     with node(12) as (demo, address):
         page = open_browser()
         page.goto(address)

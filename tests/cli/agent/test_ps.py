@@ -185,7 +185,7 @@ def test_ps(agent: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_the_table(wide: bool) -> None:
+def test_the_table_of_ps_is_drawn_as_recorded(wide: bool) -> None:
     found = document()
     items = found["items"]
     assert isinstance(items, list)

@@ -185,7 +185,7 @@ def test_configuration_as_kubeadm_keeps_it(tmp_path: Path) -> None:
     assert by_name(found)["node-0"]["allocatable"]["cpu"] == "7500m"
 
 
-def test_the_other_side(tmp_path: Path) -> None:
+def test_to_shows_what_a_change_does_to_each_node_that_it_reaches(tmp_path: Path) -> None:
     write_cluster(tmp_path)
     found = fleet(tmp_path, "cluster.json", "--to", "kube-reserved=cpu=2,memory=8Gi", code=1)
     one = by_name(found)["node-0"]

@@ -150,7 +150,7 @@ def test_intersections_are_those_of_every_combination(few: int) -> None:
                 assert others == {mask for mask, preferred in expected if not preferred}
 
 
-def test_sums_of_sets() -> None:
+def test_the_sum_of_every_set_of_nodes_is_built_from_its_nodes() -> None:
     sets = NodeSets((4, 1))
     sums = sets.sums({1: 10, 4: 300})
     assert [(mask, sums[index], size) for mask, index, size in sets.all] == [

@@ -63,7 +63,9 @@ ROLES = {"i": "init", "j": "init", "s": "sidecar", "app": "regular", "b": "regul
 @pytest.mark.parametrize(
     ("phase", "states", "word"), [pytest.param(*rest, id=name) for name, *rest in CASES]
 )
-def test_the_word(phase: PodPhase, states: list[ContainerState], word: str) -> None:
+def test_the_reason_of_a_pod_is_that_of_the_container_that_decides(
+    phase: PodPhase, states: list[ContainerState], word: str
+) -> None:
     assert pod_reason(phase, states, ROLES) == word
 
 

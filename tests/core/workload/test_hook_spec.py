@@ -31,7 +31,9 @@ from tests.core.workload.test_process_spec import document_of, pod_of
         ({"tcpSocket": {"port": 80}}, Hook("preStop")),
     ],
 )
-def test_handlers(given: dict[str, Any], told: Hook) -> None:
+def test_a_handler_is_read_with_named_ports_and_unexpanded_commands(
+    given: dict[str, Any], told: Hook
+) -> None:
     raw = {
         "ports": [{"name": "web", "containerPort": 8080}],
         "env": [{"name": "B", "value": "b"}],

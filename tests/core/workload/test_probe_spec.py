@@ -38,7 +38,9 @@ def test_defaults_are_the_api_servers() -> None:
         ({"grpc": {"port": 9, "service": "s"}}, Grpc(9, "s")),
     ],
 )
-def test_handlers(given: dict[str, Any], told: object) -> None:
+def test_a_handler_is_read_with_named_ports_and_defaults(
+    given: dict[str, Any], told: object
+) -> None:
     probe = probe_of(given, ports=[{"name": "web", "containerPort": 8080}])
     assert told in (probe.http, probe.tcp, probe.grpc)
 

@@ -55,7 +55,9 @@ def records(tmp_path: Path) -> ProcessRecords:
 
 
 @pytest.mark.parametrize("damage", [flipped, torn, Path.unlink])
-def test_the_copy_counts(records: ProcessRecords, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_record_is_read_from_its_copy_and_restored(
+    records: ProcessRecords, damage: Callable[[Path], None]
+) -> None:
     place = Path(records.folder, "a")
     whole, _ = records.load()
     damage(place / RECORD)
