@@ -108,9 +108,8 @@ class FoundNode(Struct, frozen=True):
 
 
 def find_node(options: KubeletOptions, known: KubeletRelease = _KNOWN) -> FoundNode:
-    """Find the kubelet that runs here and read its node. ``known`` keeps its release from one call to the
-    next. Raises CannotDo if no kubelet runs or it ends meanwhile, BadInput if several run and none is
-    chosen."""
+    """Read the node of the kubelet that runs here; ``known`` keeps its release between calls. Raises
+    CannotDo if none runs or it ends meanwhile, BadInput if several run and none is chosen."""
     process = chosen_kubelet(options)
     read = configuration(process)
     answers = KubeletAnswer()
