@@ -240,6 +240,27 @@ def test_nobody_is_killed_while_files_stream_through_it() -> None:
     assert freeing(25, 1.0, waiting_ratio=0.9, **mapped) == "end", "it hardly gets through one"
 
 
+def test_close_to_its_limit_first_where_reclaim_takes_files_of_others() -> None:
+    """The kernel kills at a limit whose dirty pages cannot be taken at once, and at memory.high it waits."""
+
+    def raised(current: int, limit: int, rate: float, **more: Any) -> tuple[str, int]:
+        base = scene()
+        sample = replace(base.samples[base.path], current=current * MIB, max=limit * MIB)
+        assert base.verdict.signals is not None
+        signs = replace(base.verdict.signals, freed_per_second=rate * MIB, **more)
+        verdict = replace(base.verdict, signals=signs)
+        found = decide(replace(base, verdict=verdict, samples={base.path: sample})).decision
+        assert found is not None
+        return found.answer, found.value // MIB if found.answer == "raise" else 0
+
+    assert raised(250, 320, 5) == ("raise", 310)
+    assert raised(250, 320, 0.2) == ("limit", 0), "nobody else takes memory"
+    assert raised(250, 320, 5, rereads=True) == ("limit", 0), "what is taken is its own text"
+    assert raised(250, 270, 5) == ("raise", 261)
+    assert raised(250, 262, 5) == ("limit", 0), "the limit is as close"
+    assert raised(310, 320, 5) == ("limit", 0), "it stalled there"
+
+
 @pytest.mark.parametrize(
     ("dirty", "idle", "doubtful", "wanted"),
     [

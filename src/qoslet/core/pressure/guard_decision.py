@@ -1,7 +1,7 @@
 """The guard's decision about a stalled cgroup: one pure call.
 
-The answers escalate: reclaim what can be reclaimed, raise memory.high as far as the node allows,
-leave the cgroup to memory.max, take back what other cgroups were given and do not use, kill the
+The answers escalate: reclaim what can be reclaimed, raise memory.high as far as the node allows, or close to
+the limit while reclaim takes others' page cache, leave the cgroup to memory.max, take back what other cgroups were given and do not use, kill the
 container.
 """
 
@@ -53,6 +53,12 @@ class GrowthBounds(Struct, frozen=True):
     killable: bool
     pod_limit: int | None = None
 
+    def close(self, policy: GuardPolicy) -> int:
+        """A memory.high close to the limit, in bytes: who writes files is held up there, and the kernel kills
+        nobody because their dirty pages cannot be taken at once."""
+        margin = max(policy.min_margin_bytes, int(self.limit * policy.margin_ratio))
+        return max(0, self.limit - margin) // _MIB * _MIB
+
     def describe(self) -> str:
         """The limit as it was set."""
         if self.pod_limit is None:
@@ -103,10 +109,15 @@ def answer(
     has = f"{mib(room.free)} free"
     if room.granted_unused >= _MIB:
         has += f", without {mib(room.granted_unused)} granted to others and not used yet"
-    if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
-        return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
     high = sample.high or 0
     at = max(high, sample.current)
+    if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
+        below = bounds.close(policy)
+        if signs is not None and _others_go_on(signs) and 2 * below >= at + bounds.limit:
+            rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s"
+            why = f"close to {bounds.describe()}, since {rate} are reclaimed, {has}"
+            return GuardDecision("raise", f"to {mib(below)}, {why}", below)
+        return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
     wanted = min(bounds.limit, at + max(policy.min_step_bytes, int(high * policy.step_ratio)))
     value = min(wanted, sample.current + room.free)
     if value - at >= policy.min_step_bytes:
@@ -148,6 +159,11 @@ def _doubt(
     doubt = policy.relief_seconds if verdict.in_vain else policy.doubt_seconds
     left = 0.0 if refused else doubt - signs.idle_seconds
     return left, "reclaim", f"{mib(signs.reclaimable)} look reclaimable"
+
+
+def _others_go_on(signs: StallSignals) -> bool:
+    """Whether reclaim takes the page cache of others beside the one that needs memory; its own text is no such."""
+    return signs.freed_per_second >= freed_enough(signs.high) and not signs.rereads
 
 
 def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:

@@ -25,6 +25,10 @@ class GuardPolicy(Struct, frozen=True):
     """Share of memory.high by which one raise without a limit goes up."""
     min_step_bytes: int = 16 * _MIB
     """Lower bound of that step; less is not worth a raise."""
+    margin_ratio: float = 1 / 32
+    """Share of memory.max that a memory.high close to it leaves."""
+    min_margin_bytes: int = 2 * _MIB
+    """Lower bound of that."""
     min_reclaim_bytes: int = 4 * _MIB
     """Reclaimable bytes from which the kernel is asked to reclaim first."""
     probe_ratio: float = 1 / 32
