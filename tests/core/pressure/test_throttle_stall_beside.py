@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from qoslet.core.memory.sample import Pressure
 from qoslet.core.pressure.stall_tuning import STALL_TUNING
 from qoslet.core.pressure.throttle_stall import track_sample
-from tests.core.pressure.test_throttle_stall import MIB, Look, sample, steady, verdicts
+from tests.core.pressure.test_throttle_stall import MIB, Look, after, sample, steady, verdicts
 
 
 @pytest.mark.parametrize(
@@ -204,3 +204,26 @@ def test_who_waited_for_a_moment_and_does_nothing_now_is_not_stalled() -> None:
     assert states[1:4] == [("stalled", "calm"), *[("stalled", "reclaiming")] * 2]
     assert "stalled" not in {state for _, state in states}
     assert states[-1] == ("calm", "calm")
+
+
+@pytest.mark.parametrize(
+    ("held", "limit", "state"),
+    [
+        (248, 250, "stalled"),
+        (244, 250, "calm"),
+        (248, 256, "calm"),
+        (248, 400, "calm"),
+        (248, None, "calm"),
+    ],
+)
+def test_one_short_comparison_is_enough_close_to_the_limit(
+    held: int, limit: int | None, state: str
+) -> None:
+    """Who took 94 MiB in one call beside a reader waited at 77 MiB, and again at 92 of 96: 3.4 s in all. Less
+    far above it a reader is held up that gets on."""
+    most = None if limit is None else limit * MIB
+    looks = [
+        replace(one, max=most, pressure=Pressure(0, 1 + n * 500_000, 0, 0))
+        for n, one in enumerate(steady(2, held=held))
+    ]
+    assert after(*looks).verdict.state == state

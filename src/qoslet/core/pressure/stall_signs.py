@@ -150,6 +150,12 @@ class Comparison:
         """Whether usage is so far above that the kernel delays whoever asks, however little."""
         return self._least >= self.signs.high * (1 + self.tuning.delayed_ratio)
 
+    @property
+    def is_last_delay(self) -> bool:
+        """Whether that is so, and memory.high close to memory.max: to lift it gives next to nothing."""
+        limit = UNLIMITED if self._sample.max is None else self._sample.max
+        return self.is_delayed and self.signs.high >= limit * self.tuning.close_ratio
+
     @cached_property
     def is_bare(self) -> bool:
         """Whether next to nothing looks reclaimable."""

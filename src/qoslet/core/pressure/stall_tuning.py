@@ -54,6 +54,9 @@ class StallTuning(Struct, frozen=True):
     """Time between two samples from which one comparison is enough."""
     sufficient_blocked_seconds: float = 0.9
     """The same where a task waits nearly all the time, and next to nothing can be taken back."""
+    close_ratio: float = 0.96
+    """Share of memory.max from which a memory.high is close to it: the shortest time is enough for one who is
+    delayed there, and may have waited further down before."""
     busy_seconds: float = 10.0
     """Time without progress after which a cgroup that computes, or that reads back at once what
     reclaim takes, counts as stalled, too."""

@@ -103,13 +103,14 @@ def track_sample(
     signs = _signals(before, sample, swap_room, progress)
     if progress.freed >= freed_enough(signs.high) and not progress.thrashing:
         track = replace(track, freed_at=at)
-    sign = read_signs(_comparison(track, before, signs, progress, tuning, refused))
+    compared = _comparison(track, before, signs, progress, tuning, refused)
+    sign = read_signs(compared)
     if sign.progress:
         track = replace(track, progress_at=at)
     candidate = track.candidate if sign.paused else sign.state
     streak = track.streak + (not sign.paused) if candidate == track.candidate else 1
     track = replace(track, candidate=candidate, streak=streak, ask=sign.ask)
-    certain = refused or signs.seconds >= _sufficient(progress, sign, tuning)
+    certain = refused or signs.seconds >= _sufficient(compared, sign)
     if sign.state == "stalled" and not certain and streak < tuning.agreeing_comparisons:
         return track
     idle, not_freed = at - track.progress_at, at - track.freed_at
@@ -171,10 +172,12 @@ def _is_above(sample: MemorySample) -> bool:
     return sample.high is not None and sample.current > sample.high
 
 
-def _sufficient(progress: ReclaimProgress, sign: StallSign, tuning: StallTuning) -> float:
+def _sufficient(compared: Comparison, sign: StallSign) -> float:
     """Seconds between two samples from which one comparison is enough."""
-    if progress.blocked and (sign.in_vain or not sign.doubtful):
-        return tuning.sufficient_blocked_seconds
+    tuning = compared.tuning
+    if compared.progress.blocked and (sign.in_vain or not sign.doubtful):
+        short = compared.is_last_delay
+        return tuning.min_interval_seconds if short else tuning.sufficient_blocked_seconds
     return tuning.sufficient_seconds
 
 
