@@ -308,3 +308,18 @@ def test_one_that_computes_is_not_killed_for_another_that_nobody_sees_wait() -> 
     assert computing(3.0, None) == "none"
     assert computing(10.0, None) == "end"
     assert computing(3.0, 0.95) == "end", "PSI sees it"
+
+
+@pytest.mark.parametrize(
+    ("freed", "ago", "answer"), [(0, 0.6, "raise"), (0, 1.5, "limit"), (2, 0.0, "raise")]
+)
+def test_files_that_were_just_reclaimed_pass(freed: int, ago: float, answer: str) -> None:
+    """A writer beside a heap is held up as well: nothing was freed for 0.6 s at 81 of 96 MiB, and once
+    memory.high was lifted the kernel killed the container for pages that wait for a disk."""
+    found = scene()
+    sample = MemorySample(found.path, 9.0, 1, 81 * MIB, 77 * MIB, max=96 * MIB)
+    signs = StallSignals(0.5, 81 * MIB, 77 * MIB, 81 * MIB, 0, 0, 0.0, 300.0)
+    signs = replace(signs, freed_per_second=freed * MIB, not_freed_seconds=ago)
+    verdict = replace(found.verdict, signals=signs)
+    made = decide(replace(found, verdict=verdict, samples={found.path: sample}))
+    assert answered(made) == answer

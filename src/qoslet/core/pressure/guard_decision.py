@@ -113,9 +113,8 @@ def answer(
     at = max(high, sample.current)
     if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
         below = bounds.close(policy)
-        if signs is not None and _others_go_on(signs) and 2 * below >= at + bounds.limit:
-            rate = f"{signs.freed_per_second / _MIB:.1f} MiB/s"
-            why = f"close to {bounds.describe()}, since {rate} are reclaimed, {has}"
+        if signs is not None and _others_go_on(signs, policy) and 2 * below >= at + bounds.limit:
+            why = f"close to {bounds.describe()}, since reclaim still takes something, {has}"
             return GuardDecision("raise", f"to {mib(below)}, {why}", below)
         return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
     wanted = min(bounds.limit, at + max(policy.min_step_bytes, int(high * policy.step_ratio)))
@@ -161,9 +160,11 @@ def _doubt(
     return left, "reclaim", f"{mib(signs.reclaimable)} look reclaimable"
 
 
-def _others_go_on(signs: StallSignals) -> bool:
-    """Whether reclaim takes the page cache of others beside the one that needs memory; its own text is no such."""
-    return signs.freed_per_second >= freed_enough(signs.high) and not signs.rereads
+def _others_go_on(signs: StallSignals, policy: GuardPolicy) -> bool:
+    """Whether reclaim takes page cache of others beside the one that needs memory, or just did: they are held up as
+    well. What is read back may be its own text."""
+    just = 0 < signs.not_freed_seconds < policy.passing_seconds
+    return (just or signs.freed_per_second >= freed_enough(signs.high)) and not signs.rereads
 
 
 def _frees_files(signs: StallSignals, policy: GuardPolicy) -> bool:
