@@ -112,11 +112,7 @@ def answer(
     high = sample.high or 0
     at = max(high, sample.current)
     if bounds.limit < UNLIMITED and bounds.limit - sample.current <= room.free:
-        below = bounds.close(policy)
-        if signs is not None and _others_go_on(signs, policy) and 2 * below >= at + bounds.limit:
-            why = f"close to {bounds.describe()}, since reclaim still takes something, {has}"
-            return GuardDecision("raise", f"to {mib(below)}, {why}", below)
-        return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
+        return _to_limit(bounds, at, signs, has, policy)
     wanted = min(bounds.limit, at + max(policy.min_step_bytes, int(high * policy.step_ratio)))
     value = min(wanted, sample.current + room.free)
     if value - at >= policy.min_step_bytes:
@@ -141,6 +137,18 @@ def answer(
     if bounds.killable:
         return GuardDecision("end", f"no memory to grant, {has}")
     return _none("unkillable", f"{has}, and no container to kill")
+
+
+def _to_limit(
+    bounds: GrowthBounds, at: int, signs: StallSignals | None, has: str, policy: GuardPolicy
+) -> GuardDecision:
+    """Leave a cgroup that uses ``at`` bytes to its limit, or first raise memory.high close to it, where that gives at
+    least half of what is left."""
+    close = bounds.close(policy)
+    if signs is not None and _others_go_on(signs, policy) and 2 * close >= at + bounds.limit:
+        why = f"close to {bounds.describe()}, since reclaim still takes something, {has}"
+        return GuardDecision("raise", f"to {mib(close)}, {why}", close)
+    return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
 
 
 def _none(rule: Rule, why: str) -> GuardDecision:
