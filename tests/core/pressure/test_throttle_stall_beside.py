@@ -207,23 +207,24 @@ def test_who_waited_for_a_moment_and_does_nothing_now_is_not_stalled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "limit", "state"),
+    ("held", "limit", "freed", "state"),
     [
-        (248, 250, "stalled"),
-        (244, 250, "calm"),
-        (248, 256, "calm"),
-        (248, 400, "calm"),
-        (248, None, "calm"),
+        (248, 250, 5, "stalled"),
+        (248, 250, 40, "calm"),
+        (244, 250, 5, "calm"),
+        (248, 256, 5, "calm"),
+        (248, 400, 5, "calm"),
+        (248, None, 5, "calm"),
     ],
 )
 def test_one_short_comparison_is_enough_close_to_the_limit(
-    held: int, limit: int | None, state: str
+    held: int, limit: int | None, freed: int, state: str
 ) -> None:
-    """Who took 94 MiB in one call beside a reader waited at 77 MiB, and again at 92 of 96: 3.4 s in all. Less
-    far above it a reader is held up that gets on."""
+    """Who took 94 MiB in one call beside a reader waited at 77 MiB, and again at 92 of 96: 3.4 s in all. A reader
+    less far above it, or a writer for which 40 MiB/s are freed, is held up and gets on."""
     most = None if limit is None else limit * MIB
     looks = [
         replace(one, max=most, pressure=Pressure(0, 1 + n * 500_000, 0, 0))
-        for n, one in enumerate(steady(2, held=held))
+        for n, one in enumerate(steady(2, held=held, steals=freed))
     ]
     assert after(*looks).verdict.state == state

@@ -152,9 +152,12 @@ class Comparison:
 
     @property
     def is_last_delay(self) -> bool:
-        """Whether that is so, and memory.high close to memory.max: to lift it gives next to nothing."""
+        """Whether that is so, memory.high close to memory.max, and hardly any file passes: to lift it gives next
+        to nothing, but who writes there would be killed for pages that wait for a disk."""
+        high, tuning = self.signs.high, self.tuning
         limit = UNLIMITED if self._sample.max is None else self._sample.max
-        return self.is_delayed and self.signs.high >= limit * self.tuning.close_ratio
+        passes = self.progress.freed >= freed_enough(high) * tuning.passing_factor
+        return self.is_delayed and not passes and high >= limit * tuning.close_ratio
 
     @cached_property
     def is_bare(self) -> bool:

@@ -57,6 +57,9 @@ class StallTuning(Struct, frozen=True):
     close_ratio: float = 0.96
     """Share of memory.max from which a memory.high is close to it: the shortest time is enough for one who is
     delayed there, and may have waited further down before."""
+    passing_factor: float = 8.0
+    """So many times what counts as freed is of others that write or read: 38 to 50 MiB/s of a writer at 93 of 96
+    MiB, 1 to 6 where a task takes memory beside a reader."""
     busy_seconds: float = 10.0
     """Time without progress after which a cgroup that computes, or that reads back at once what
     reclaim takes, counts as stalled, too."""
