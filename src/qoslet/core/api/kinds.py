@@ -1,4 +1,4 @@
-"""Which Kubernetes kinds carry pods, which carry none, and which are none."""
+"""Which Kubernetes kinds hold pods, which hold none, and which are none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from qoslet.core.api.schema import PodShape, WorkloadShape, WorkloadSpecShape, n
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, FaultCode
 
-Carrier = Literal["pod", "template", "other", "node", "custom", "unknown", "config"]
+Content = Literal["pod", "template", "other", "node", "custom", "unknown", "config"]
+"""What a document holds. ``other`` is a known kind without pods, ``config`` the variables and files of pods."""
 
 TEMPLATES = {
     "Deployment": "spec.template",
@@ -163,8 +164,8 @@ def _is_reserved(group: str) -> bool:
     return group.endswith((".k8s.io", ".kubernetes.io"))
 
 
-def carrier(api_version: str | None, kind: str, *, config: bool = False) -> Carrier:
-    """What a document of this kind holds; ``api_version`` None means "as its list implies".
+def content_of(api_version: str | None, kind: str, *, config: bool = False) -> Content:
+    """The content of a document of this kind; ``api_version`` None means "as its list implies".
     Without ``config`` ConfigMaps and Secrets are kinds as others are."""
     group, slash, _ = (api_version or "").rpartition("/")
     if slash and not group:
@@ -188,7 +189,7 @@ def carrier(api_version: str | None, kind: str, *, config: bool = False) -> Carr
 
 
 def unknown_hint(api_version: str | None, kind: str) -> str:
-    """What to do about a kind that ``carrier`` does not know."""
+    """What to do about a kind that ``content_of`` does not know."""
     if "." in (api_version or "") and "/" not in (api_version or ""):
         return f"an apiVersion is GROUP/VERSION, such as {shown(api_version or '')}/v1"
     if kind == "Pod" or kind in TEMPLATES:

@@ -16,7 +16,7 @@ from qoslet.core.api.documents import Options as Options
 from qoslet.core.api.kinds import (
     TEMPLATE_MARK,
     TEMPLATES,
-    carrier,
+    content_of,
     no_pod,
     render_hint,
     template_of,
@@ -113,16 +113,18 @@ class _Loader:
             self._headless(document.data, spot, kind)
             return
         base = kind.removesuffix("List")
-        carried = (
-            carrier(envelope.api_version, base, config=self._config) if base != kind else "unknown"
+        content = (
+            content_of(envelope.api_version, base, config=self._config)
+            if base != kind
+            else "unknown"
         )
         if kind == "List" and envelope.api_version == "v1":
             self._items(document, None)
-        elif carried in _READ:
+        elif content in _READ:
             self._items(document, base)
-        elif carried == "custom" and envelope.items is not UNSET:
+        elif content == "custom" and envelope.items is not UNSET:
             self._items(document, None)
-        elif carried in ("other", "node"):
+        elif content in ("other", "node"):
             self._skip(spot, spot.where, envelope.api_version, kind)
         else:
             self._item(document.data, spot, None)
@@ -173,7 +175,7 @@ class _Loader:
             self._type_faults(spot.where, faults)
             return
         kind = head.get("kind") or implied
-        if kind == "Pod" and carrier(head.get("apiVersion"), kind) == "pod":
+        if kind == "Pod" and content_of(head.get("apiVersion"), kind) == "pod":
             clean, faults = collect(value, PodShape)
             self.loaded.sources += 1
             self._pod(decode_pod(msgspec.json.encode(clean)), raw, spot, faults)
@@ -200,11 +202,11 @@ class _Loader:
             for document in nested(raw, spot, self.loaded.add_fault):
                 self.document(document)
             return
-        carried = carrier(api_version, kind, config=self._config)
-        if carried == "template":
+        content = content_of(api_version, kind, config=self._config)
+        if content == "template":
             self.loaded.sources += 1
             self._template(raw, spot, kind)
-        elif carried == "custom":
+        elif content == "custom":
             from qoslet.core.api.input.custom_resources import CustomResources
 
             self._custom = self._custom or CustomResources(self.loaded.add_fault)
@@ -212,17 +214,17 @@ class _Loader:
             self.loaded.sources += bool(found)
             for custom in found:
                 self._template(custom.document, spot, kind, custom)
-        elif carried == "config":
+        elif content == "config":
             from qoslet.core.api.config.objects import take_config  # for those who run pods
 
             where, value = spot.named(kind, meta), self._value(raw, spot)
             take_config(kind, value, where, self.loaded.config, self.loaded.add_fault)
-        elif kind == "RuntimeClass" and carried == "other":
+        elif kind == "RuntimeClass" and content == "other":
             from qoslet.core.api.platform.runtime_class import take  # where there is one
 
             where, classes = spot.named(kind, meta), self.loaded.runtime_classes
             take(raw, meta, where, classes, self.loaded.add_fault)
-        elif carried in ("other", "node"):
+        elif content in ("other", "node"):
             self._skip(spot, spot.named(kind, meta), api_version, kind)
         else:
             message = f"{shown(api_version or '')} {shown(kind)} is not a known kind"

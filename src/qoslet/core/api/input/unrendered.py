@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from qoslet.core.api.documents import Spot, Text
 from qoslet.core.api.input.misspelt import misspelt
-from qoslet.core.api.kinds import TEMPLATE_MARK, carrier, group_of, render_hint
+from qoslet.core.api.kinds import TEMPLATE_MARK, content_of, group_of, render_hint
 from qoslet.core.api.schema import DECODE_ERRORS, shown
 from qoslet.core.problem import Problem, ProblemCode
 from qoslet.errors import BadInput, FaultCode
@@ -115,7 +115,7 @@ def skipped_row(file: str, where: str, api_version: str | None, kind: str) -> Pr
     if group_of(api_version) == "kustomize.config.k8s.io":
         return kustomization(file, where)
     hint, code = "", ProblemCode.OTHER
-    if carrier(api_version, kind) == "node":
+    if content_of(api_version, kind) == "node":
         hint, code = "use --node for a node", ProblemCode.NODE_AMONG_PODS
     elif kind == "LimitRange":
         hint = "the API server gives pods its defaults: kubectl get pods -o yaml has them"
