@@ -194,7 +194,7 @@ TIES: Final = (
     Load("one-of-four", ("burst", 46), "finishes", limit=48, containers=4, sibling=("burst", 30)),
     Load("as-one-stalled", ("many", 88, 4), "finishes", as_one=True),
     Load("nested-threads", ("nested-threads", 88), "finishes"),
-    Load("streams-beside-pinned", ("streams-beside-pinned", 20, 64), "finishes", capable=True),
+    Load("streams-beside-pinned", ("streams-beside-pinned", 20, 64), "ends", capable=True),
     Load("mostly-stopped", ("mostly-stopped", 86, 150), "finishes"),
 )
 """What waits for another part of itself, and what takes memory where nobody looks."""

@@ -27,7 +27,7 @@ from tests.live.memory.zoo.programs import BESIDE, COMPUTING, SLOW_DISK, SLOW_WR
 _BOUND_ELSEWHERE: Final = (
     *("sendfile", "splice", "dd", "core-dumps", "scattered-writes", "scattered-beside-60"),
     *("idle-priority", "datagrams", "loop-device-beside-80", "grows-beside-io-uring"),
-    "grows-beside-backups",
+    *("grows-beside-backups", "streams-beside-pinned"),
 )
 """Those whom a limit, a disk or the scheduler holds up as memory.high does."""
 _IN_A_RUNTIME: Final = ("burst", "burst-over", "reader", "pod-limit-over", "sendfile", "splice")
