@@ -1,8 +1,8 @@
 """The guard's decision about a stalled cgroup: one pure call.
 
-The answers escalate: reclaim what can be reclaimed, raise memory.high as far as the node allows, or close to
-the limit while reclaim takes others' page cache, leave the cgroup to memory.max, take back what other cgroups were given and do not use, kill the
-container.
+The answers escalate: reclaim what can be reclaimed, raise memory.high as far as the node allows (close to the
+limit while reclaim takes the page cache of others), leave the cgroup to memory.max, take back what other
+cgroups were given and do not use, kill the container.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ class Comparison:
 
     @property
     def is_last_delay(self) -> bool:
-        """Whether that is so, memory.high close to memory.max, and hardly any file passes: to lift it gives next
-        to nothing, but who writes there would be killed for pages that wait for a disk."""
+        """Whether usage is so far above a memory.high that is close to memory.max, and hardly any file passes: to
+        lift it gives next to nothing, but a writer would be killed for pages that wait for a disk."""
         high, tuning = self.signs.high, self.tuning
         limit = UNLIMITED if self._sample.max is None else self._sample.max
         passes = self.progress.freed >= freed_enough(high) * tuning.passing_factor
