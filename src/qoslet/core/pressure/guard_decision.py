@@ -53,7 +53,7 @@ class GrowthBounds(Struct, frozen=True):
     killable: bool
     pod_limit: int | None = None
 
-    def close(self, policy: GuardPolicy) -> int:
+    def close_high(self, policy: GuardPolicy) -> int:
         """A memory.high close to the limit, in bytes: who writes files is held up there, and the kernel kills
         nobody because their dirty pages cannot be taken at once."""
         margin = max(policy.min_margin_bytes, int(self.limit * policy.margin_ratio))
@@ -144,8 +144,8 @@ def _to_limit(
 ) -> GuardDecision:
     """Leave a cgroup that uses ``at`` bytes to its limit, or first raise memory.high close to it, where that gives at
     least half of what is left."""
-    close = bounds.close(policy)
-    if signs is not None and _others_go_on(signs, policy) and 2 * close >= at + bounds.limit:
+    close = bounds.close_high(policy)
+    if signs is not None and _reclaim_still_takes(signs, policy) and 2 * close >= at + bounds.limit:
         why = f"close to {bounds.describe()}, since reclaim still takes something, {has}"
         return GuardDecision("raise", f"to {mib(close)}, {why}", close)
     return GuardDecision("limit", f"up to {bounds.describe()}, {has}", UNLIMITED)
@@ -168,10 +168,10 @@ def _doubt(
     return left, "reclaim", f"{mib(signs.reclaimable)} look reclaimable"
 
 
-def _others_go_on(signs: StallSignals, policy: GuardPolicy) -> bool:
+def _reclaim_still_takes(signs: StallSignals, policy: GuardPolicy) -> bool:
     """Whether reclaim takes page cache of others beside the one that needs memory, or just did: they are held up as
     well. What is read back may be its own text."""
-    just = 0 < signs.not_freed_seconds < policy.passing_seconds
+    just = 0 < signs.not_freed_seconds < policy.just_freed_seconds
     return (just or signs.freed_per_second >= freed_enough(signs.high)) and not signs.rereads
 
 

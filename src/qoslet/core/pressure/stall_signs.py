@@ -151,13 +151,13 @@ class Comparison:
         return self._least >= self.signs.high * (1 + self.tuning.delayed_ratio)
 
     @property
-    def is_last_delay(self) -> bool:
+    def is_delayed_close_to_limit(self) -> bool:
         """Whether usage is so far above a memory.high that is close to memory.max, and hardly any file passes: to
         lift it gives next to nothing, but a writer would be killed for pages that wait for a disk."""
         high, tuning = self.signs.high, self.tuning
         limit = UNLIMITED if self._sample.max is None else self._sample.max
-        passes = self.progress.freed >= freed_enough(high) * tuning.passing_factor
-        return self.is_delayed and not passes and high >= limit * tuning.close_ratio
+        passes = self.progress.freed >= freed_enough(high) * tuning.many_files_factor
+        return self.is_delayed and not passes and high >= limit * tuning.close_to_limit_ratio
 
     @cached_property
     def is_bare(self) -> bool:

@@ -54,10 +54,10 @@ class StallTuning(Struct, frozen=True):
     """Time between two samples from which one comparison is enough."""
     sufficient_blocked_seconds: float = 0.9
     """The same where a task waits nearly all the time, and next to nothing can be taken back."""
-    close_ratio: float = 0.96
+    close_to_limit_ratio: float = 0.96
     """Share of memory.max from which a memory.high is close to it: the shortest time is enough for one who is
     delayed there, and may have waited further down before."""
-    passing_factor: float = 8.0
+    many_files_factor: float = 8.0
     """So many times what counts as freed is of others that write or read: 38 to 50 MiB/s of a writer at 93 of 96
     MiB, 1 to 6 where a task takes memory beside a reader."""
     busy_seconds: float = 10.0

@@ -29,7 +29,7 @@ class GuardPolicy(Struct, frozen=True):
     """Share of memory.max that a memory.high close to it leaves."""
     min_margin_bytes: int = 2 * _MIB
     """Lower bound of that."""
-    passing_seconds: float = 0.9
+    just_freed_seconds: float = 0.9
     """Time since reclaim took something for which a memory.high close to memory.max comes first."""
     min_reclaim_bytes: int = 4 * _MIB
     """Reclaimable bytes from which the kernel is asked to reclaim first."""

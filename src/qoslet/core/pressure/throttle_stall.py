@@ -176,7 +176,7 @@ def _sufficient(compared: Comparison, sign: StallSign) -> float:
     """Seconds between two samples from which one comparison is enough."""
     tuning = compared.tuning
     if compared.progress.blocked and (sign.in_vain or not sign.doubtful):
-        short = compared.is_last_delay
+        short = compared.is_delayed_close_to_limit
         return tuning.min_interval_seconds if short else tuning.sufficient_blocked_seconds
     return tuning.sufficient_seconds
 
